@@ -48,6 +48,12 @@ impl Deadline {
         clock.monotonic_ns() >= self.at_ns
     }
 
+    /// Whether of its time three tenths or less are left at this moment of the clock.
+    pub fn is_nearly_over(&self, now_ns: u64) -> bool {
+        let left_ns = u128::from(self.at_ns.saturating_sub(now_ns));
+        left_ns * 10 <= self.within.as_nanos() * 3
+    }
+
     /// The error of work that was not done by then; `what` says how far it came.
     pub fn passed(&self, what: &str) -> Error {
         let within = self.within;

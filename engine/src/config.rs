@@ -92,6 +92,10 @@ pub const IO_SHARES_MAX: u32 = 1000;
 /// Most shares of a service level, and those of one that says nothing.
 pub const LEVEL_SHARES_MAX: u32 = 1000;
 pub const LEVEL_SHARES_DEFAULT: u32 = 1000;
+/// Bytes of a class of reads that a service level has for itself at least, where there are so many.
+pub const LANE_BYTES_MIN: u64 = 1 << 20;
+/// How long a read of an interactive service level waits for its turn.
+pub const INTERACTIVE_WAIT: Duration = Duration::from_millis(50);
 /// Most service levels beside the one of what names none.
 pub const LEVELS_MAX: usize = 8;
 

@@ -40,15 +40,15 @@ pub mod batch;
 pub mod table;
 pub mod database;
 
-pub use admission::{LevelId, LevelOptions, ServiceLevel, Workload};
+pub use admission::{DEFAULT_LEVEL, LevelId, LevelOptions, ServiceLevel, Workload};
 pub use clock::Deadline;
 pub use commitlog::{Durability, Recovery};
 pub use database::{
     AdmissionReport, AlteredTable, AttachProgress, Attached, AttachedFile, Attachment, BatchStream,
     CacheReport, Catalog, ColumnChange, CommitlogReport, CompactionEnd, CompactionRecord,
-    CompactionReport, ConditionalWrite, DEFAULT_LEVEL, DamageReport, Database, Deciding, Decision,
-    Getting, GettingMany, Import, ImportProgress, Imported, IoReport, LargeDataReport, LeftOut,
-    MemoryPool, MemoryReport, NewColumn, OnUnknown, Options, RateReport, RecordingSummary,
+    CompactionReport, ConditionalWrite, DamageReport, Database, Deciding, Decision, Getting,
+    GettingMany, Import, ImportProgress, Imported, IoReport, LargeDataReport, LeftOut, MemoryPool,
+    MemoryReport, NewColumn, OnUnknown, Options, RateReport, ReadReport, RecordingSummary,
     RowCacheReport, Scan, Snapshot, SstableReport, TableReport, WriteBatch, Writing,
 };
 pub use disk::Backend;

@@ -1,27 +1,28 @@
-//! The reads of one class: who runs, who waits, and what the interval brought.
+//! The reads of one class: their limits, the levels that share them, and what the interval brought.
 
-use std::collections::VecDeque;
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use super::lane::{Lane, Want};
 use super::latency::Latencies;
+use super::level::{LevelId, LevelOptions};
+use super::semaphore::{Decision, Facts, Question, decide, divide};
+use crate::config::{LANE_BYTES_MIN, READ_MEMORY_WAIT};
 use crate::error::{Error, Result};
 use crate::policy::admission::{ReadClass, ReadLimits, ReadLoad, Shedding};
 
-/// One that waits; ids rise, so that a queue is sorted by them.
-pub(super) struct Waiter<T> {
-    pub id: u64,
-    pub since_ns: u64,
-    pub sender: oneshot::Sender<T>,
-}
-
-/// Who is next: given a turn `T`, or a permit `P`.
-pub(super) enum Next<T, P> {
+/// Who is next: given a turn `T`, a permit `P`, or memory `C`.
+pub(super) enum Next<T, P, C> {
     /// A read that had a turn before.
-    Returns(oneshot::Sender<T>),
-    Begins(oneshot::Sender<Result<P>>),
+    Returns(LevelId, oneshot::Sender<T>),
+    Begins(LevelId, oneshot::Sender<Result<P>>),
+    /// A read that runs gets so many bytes.
+    Grows(LevelId, u64, oneshot::Sender<Result<C>>),
     /// It waited for too long.
     Leaves(oneshot::Sender<Result<P>>, Error),
+    /// It gets no more memory.
+    Starves(oneshot::Sender<Result<C>>, Error),
 }
 
 /// Counts since the start.
@@ -33,17 +34,16 @@ pub(super) struct Totals {
     pub shed: u64,
 }
 
-/// See the head of this file. Reads that return wait for a turn `T`, new ones for a permit `P`.
-pub(super) struct Class<T, P> {
+/// See the head of this file.
+pub(super) struct Class<T, P, C> {
     class: ReadClass,
     pub limits: ReadLimits,
     pub shedding: Shedding,
-    pub running: u32,
-    /// Reads that gave their turn back and will come again.
-    pub aside: u32,
-    pub memory_bytes: u64,
-    pub returning: VecDeque<Waiter<T>>,
-    pub queue: VecDeque<Waiter<Result<P>>>,
+    /// Of all levels; the first is the one of whatever names none.
+    lanes: Vec<Lane<T, P, C>>,
+    /// Turns and bytes that no level has for itself.
+    shared_turns: u64,
+    shared_bytes: u64,
     pub totals: Totals,
     /// Thousandths of an arrival that are to be refused.
     shed_milli: u32,
@@ -54,24 +54,99 @@ pub(super) struct Class<T, P> {
     pub latencies: Latencies,
 }
 
-impl<T, P> Class<T, P> {
-    pub fn new(class: ReadClass, limits: ReadLimits) -> Self {
-        Class {
+impl<T, P, C> Class<T, P, C> {
+    /// A class with one level.
+    pub fn new(class: ReadClass, limits: ReadLimits, name: &Arc<str>) -> Self {
+        let lane = Lane::new(LevelId::DEFAULT, name.clone(), LevelOptions::default());
+        let mut made = Class {
             class,
             limits,
             shedding: Shedding::default(),
-            running: 0,
-            aside: 0,
-            memory_bytes: 0,
-            returning: VecDeque::new(),
-            queue: VecDeque::new(),
+            lanes: vec![lane],
+            shared_turns: 0,
+            shared_bytes: 0,
             totals: Totals::default(),
             shed_milli: 0,
             before: Totals::default(),
             running_most: 0,
             busy_ns: 0,
             latencies: Latencies::new(),
+        };
+        made.set_limits(limits);
+        made
+    }
+
+    /// Makes these the levels beside the first. Reads of others go on to their end.
+    pub fn set_levels(&mut self, levels: &[(LevelId, Arc<str>, LevelOptions)]) {
+        for lane in &mut self.lanes[1..] {
+            lane.is_gone = true;
         }
+        for (level, name, options) in levels {
+            match self.lanes.iter_mut().find(|lane| lane.level == *level) {
+                Some(lane) => (lane.is_gone, lane.options) = (false, *options),
+                None => self.lanes.push(Lane::new(*level, name.clone(), *options)),
+            }
+        }
+        self.lanes.retain(|lane| !lane.is_over());
+        self.set_limits(self.limits);
+    }
+
+    /// Divides new limits among the levels.
+    pub fn set_limits(&mut self, limits: ReadLimits) {
+        self.limits = limits;
+        let of = |lane: &Lane<T, P, C>| if lane.is_gone { 0 } else { lane.options.shares() };
+        let shares: Vec<u32> = self.lanes.iter().map(of).collect();
+        let (turns, left) = divide(u64::from(limits.running_max), &shares, 1);
+        self.shared_turns = left;
+        let least = LANE_BYTES_MIN.min(limits.memory_bytes_max / 16);
+        let (parts, left) = divide(limits.memory_bytes_max, &shares, least);
+        self.shared_bytes = left;
+        for (lane, (turns, part)) in self.lanes.iter_mut().zip(turns.into_iter().zip(parts)) {
+            lane.turns = u32::try_from(turns).unwrap_or(u32::MAX);
+            lane.part = part;
+        }
+    }
+
+    pub fn lanes(&self) -> &[Lane<T, P, C>] {
+        &self.lanes
+    }
+
+    /// Where the reads of a level are: with those that name none, where there is no such level.
+    fn at(&self, level: LevelId) -> usize {
+        self.lanes.iter().position(|lane| lane.level == level).unwrap_or(0)
+    }
+
+    pub fn lane(&mut self, level: LevelId) -> &mut Lane<T, P, C> {
+        let at = self.at(level);
+        &mut self.lanes[at]
+    }
+
+    /// The level as this class has it.
+    pub fn known(&self, level: LevelId) -> LevelId {
+        self.lanes[self.at(level)].level
+    }
+
+    fn sum(&self, of: impl Fn(&Lane<T, P, C>) -> u64) -> u64 {
+        self.lanes.iter().map(of).sum()
+    }
+
+    /// Reads that run.
+    pub fn running(&self) -> u32 {
+        self.lanes.iter().map(|lane| lane.running).sum()
+    }
+
+    /// Reads that wait for their first turn.
+    pub fn queued(&self) -> u32 {
+        self.lanes.iter().map(|lane| lane.queue.len() as u32).sum()
+    }
+
+    /// Reads whose clients take nothing, or that wait for memory.
+    pub fn aside(&self) -> u32 {
+        self.lanes.iter().map(|lane| lane.aside).sum()
+    }
+
+    pub fn memory_bytes(&self) -> u64 {
+        self.sum(|lane| lane.memory_bytes)
     }
 
     /// Bytes that a read is charged with at least.
@@ -89,6 +164,39 @@ impl<T, P> Class<T, P> {
         }
     }
 
+    /// Whose reads an error speaks of.
+    fn whose(&self, at: usize) -> String {
+        format!("{} of service level '{}'", self.reads(), self.lanes[at].name)
+    }
+
+    fn facts(&self, at: usize) -> Facts {
+        let lane = &self.lanes[at];
+        let borrowed = self.sum(|lane| u64::from(lane.running.saturating_sub(lane.turns)));
+        let spare_turns = self.shared_turns.saturating_sub(borrowed);
+        let borrowed = self.sum(|lane| lane.memory_bytes.saturating_sub(lane.part));
+        Facts {
+            running: lane.running,
+            turns: lane.turns,
+            spare_turns: u32::try_from(spare_turns).unwrap_or(u32::MAX),
+            used: lane.memory_bytes,
+            part: lane.part,
+            spare: self.shared_bytes.saturating_sub(borrowed),
+            has_blessed: lane.blessed.is_some(),
+        }
+    }
+
+    /// Bytes that reads of a level may have beside those that they have.
+    pub fn free_bytes(&self, level: LevelId) -> u64 {
+        let facts = self.facts(self.at(level));
+        facts.part.saturating_sub(facts.used).saturating_add(facts.spare)
+    }
+
+    /// Whether a level may run one read more.
+    pub fn has_turns(&self, level: LevelId) -> bool {
+        let facts = self.facts(self.at(level));
+        facts.running < facts.turns || facts.spare_turns > 0
+    }
+
     /// A read comes.
     ///
     /// Errors: `Overloaded` when it is shed.
@@ -98,96 +206,229 @@ impl<T, P> Class<T, P> {
             return Ok(());
         }
         self.totals.shed += 1;
-        let text = format!("some {} are refused while the load is high", self.reads());
+        let text =
+            format!("some {} are refused while the load is high: try again later", self.reads());
         Err(Error::Overloaded(text))
     }
 
     /// A read that came wants a turn; true when it begins at once, false when it has to wait.
     ///
-    /// Errors: `Overloaded` when the queue is full.
-    pub fn enter(&mut self) -> Result<bool> {
-        if self.enter_now() {
+    /// Errors: `Overloaded` when the queue is full, or its level sheds.
+    pub fn enter(&mut self, level: LevelId) -> Result<bool> {
+        if self.enter_now(level) {
             return Ok(true);
         }
-        if self.queue.len() >= self.limits.queued_max as usize {
-            self.totals.refused += 1;
-            let text = format!("{} {} wait already", self.queue.len(), self.reads());
-            return Err(Error::Overloaded(text));
-        }
-        Ok(false)
+        let at = self.at(level);
+        let (queued, wait_max) = (self.lanes[at].queue.len(), self.lanes[at].wait_max());
+        let whose = || self.whose(at);
+        let text = match wait_max {
+            Some(most) if self.lanes[at].sheds => format!(
+                "{} waited for over {most:?} for a turn, and no other has begun since: interactive \
+                 ones are not kept waiting; try again later, or give the level more shares",
+                whose()
+            ),
+            _ if queued >= self.limits.queued_max as usize => format!(
+                "{queued} {} wait for a turn, which is most: try again later, or run fewer at once",
+                whose()
+            ),
+            _ => return Ok(false),
+        };
+        self.count_refused(at);
+        Err(Error::Overloaded(text))
+    }
+
+    fn count_refused(&mut self, at: usize) {
+        self.totals.refused += 1;
+        self.lanes[at].totals.refused += 1;
     }
 
     /// As `enter`, for who does not wait: false leaves everything as it is.
-    pub fn enter_now(&mut self) -> bool {
-        let begins = !self.has_waiting() && self.has_room();
+    pub fn enter_now(&mut self, level: LevelId) -> bool {
+        let at = self.at(level);
+        let begins = !self.lanes[at].has_waiting() && self.may_begin(at);
         if begins {
-            self.begin();
+            self.begin(at);
         }
         begins
     }
 
-    /// Whether somebody waits for a turn.
+    /// Whether somebody waits for a turn or for memory.
     pub fn has_waiting(&self) -> bool {
-        !self.returning.is_empty() || !self.queue.is_empty()
+        self.lanes.iter().any(Lane::has_waiting)
     }
 
-    /// Whether another read may begin. One always may where nothing runs: reads that wait for their
-    /// clients may have all the memory, and a client may wait for that other read.
-    fn has_room(&self) -> bool {
-        let bytes = self.memory_bytes + self.base_bytes();
-        self.running == 0
-            || self.running < self.limits.running_max && bytes <= self.limits.memory_bytes_max
+    fn may_begin(&self, at: usize) -> bool {
+        let bytes = self.base_bytes();
+        decide(&self.facts(at), Question::Begin { bytes }) == Decision::Yes
     }
 
-    fn begin(&mut self) {
+    fn begin(&mut self, at: usize) {
         self.totals.admitted += 1;
-        self.memory_bytes += self.base_bytes();
-        self.run();
+        let base_bytes = self.base_bytes();
+        let lane = &mut self.lanes[at];
+        lane.totals.admitted += 1;
+        lane.memory_bytes += base_bytes;
+        lane.sheds = false;
+        self.run(at);
     }
 
-    fn run(&mut self) {
-        self.running += 1;
-        self.running_most = self.running_most.max(self.running);
+    fn run(&mut self, at: usize) {
+        self.lanes[at].running += 1;
+        self.running_most = self.running_most.max(self.running());
     }
 
-    /// Takes who is next off its queue; a turn was counted for it.
-    pub fn next(&mut self, now_ns: u64) -> Option<Next<T, P>> {
-        if let Some(error) = self.late(now_ns) {
-            let waiter = self.queue.pop_front().expect("one that is late waits");
+    /// A read that runs wants more memory; true where it has it, false where it has to wait.
+    ///
+    /// Errors: `Overloaded` where it is ended for what its level holds.
+    pub fn grow(&mut self, level: LevelId, want: Want) -> Result<bool> {
+        let at = self.at(level);
+        if !self.lanes[at].starving.is_empty() && self.lanes[at].blessed != Some(want.read) {
+            return Ok(false);
+        }
+        self.try_grow(at, want)
+    }
+
+    /// As `grow`, for who is next.
+    fn try_grow(&mut self, at: usize, want: Want) -> Result<bool> {
+        let Want { read, bytes, held } = want;
+        let facts = self.facts(at);
+        let is_blessed = self.lanes[at].blessed == Some(read);
+        let decision = decide(&facts, Question::More { bytes, held, is_blessed });
+        match decision {
+            Decision::Yes => {}
+            Decision::Bless => self.lanes[at].blessed = Some(read),
+            Decision::NoMemory | Decision::NoTurn => return Ok(false),
+            Decision::Kill => {
+                self.lanes[at].totals.killed += 1;
+                let Facts { used, part, spare, .. } = facts;
+                return Err(Error::Overloaded(format!(
+                    "{} hold {used} bytes, where {part} are theirs and {spare} are there to borrow, \
+                     and one that holds {held} of them was ended when it asked for {bytes} more: \
+                     read less at once, run fewer at once, or give the level more shares",
+                    self.whose(at)
+                )));
+            }
+        }
+        self.lanes[at].memory_bytes += bytes;
+        Ok(true)
+    }
+
+    /// A read of a level ends or waits for its client: another one may go on beyond the limit.
+    pub fn unbless(&mut self, level: LevelId, read: u64) -> bool {
+        self.lane(level).blessed.take_if(|blessed| *blessed == read).is_some()
+    }
+
+    /// Takes who is next off its queue; a turn or memory was counted for it.
+    pub fn next(&mut self, now_ns: u64) -> Option<Next<T, P, C>> {
+        if let Some((at, error)) = (0..self.lanes.len()).find_map(|at| self.late(at, now_ns)) {
+            let waiter = self.lanes[at].queue.pop_front().expect("one that is late waits");
             return Some(Next::Leaves(waiter.sender, error));
         }
-        if !self.returning.is_empty() {
-            if self.running >= self.limits.running_max {
-                return None;
-            }
-            self.run();
-            return self.returning.pop_front().map(|waiter| Next::Returns(waiter.sender));
+        if let Some(grows) = (0..self.lanes.len()).find_map(|at| self.next_to_grow(at, now_ns)) {
+            return Some(grows);
         }
-        if self.queue.is_empty() || !self.has_room() {
-            return None;
+        let returns = |at: &usize| {
+            let is_next = !self.lanes[*at].returning.is_empty();
+            is_next && decide(&self.facts(*at), Question::Return) == Decision::Yes
+        };
+        if let Some(at) = (0..self.lanes.len()).find(returns) {
+            self.run(at);
+            let waiter = self.lanes[at].returning.pop_front();
+            return waiter.map(|waiter| Next::Returns(self.lanes[at].level, waiter.sender));
         }
-        self.begin();
-        self.queue.pop_front().map(|waiter| Next::Begins(waiter.sender))
+        let begins = |at: &usize| {
+            let lane = &self.lanes[*at];
+            let is_next = lane.returning.is_empty() && lane.starving.is_empty();
+            is_next && !lane.queue.is_empty() && self.may_begin(*at)
+        };
+        // Of several the one that has fewest turns for its shares.
+        let turns = |at: &usize| {
+            let lane = &self.lanes[*at];
+            u64::from(lane.running) * 1_000_000 / u64::from(lane.options.shares().max(1))
+        };
+        let at = (0..self.lanes.len()).filter(begins).min_by_key(turns)?;
+        if let Some(error) = self.hopeless(at, now_ns) {
+            return self.lanes[at].queue.pop_front().map(|out| Next::Leaves(out.sender, error));
+        }
+        self.begin(at);
+        let waiter = self.lanes[at].queue.pop_front();
+        waiter.map(|waiter| Next::Begins(self.lanes[at].level, waiter.sender))
     }
 
-    /// What the first of the queue is told when it waited for too long.
-    fn late(&mut self, now_ns: u64) -> Option<Error> {
-        let waited_us = now_ns.saturating_sub(self.queue.front()?.since_ns) / 1000;
-        let (most_us, shed_us) =
-            (self.limits.wait_us_max, u64::from(self.shedding.wait_ms_max) * 1000);
-        let count = match () {
-            () if most_us > 0 && waited_us > most_us => &mut self.totals.refused,
-            () if shed_us > 0 && waited_us > shed_us => &mut self.totals.shed,
+    /// The first of a level that waits for memory, where it gets some or none any more.
+    fn next_to_grow(&mut self, at: usize, now_ns: u64) -> Option<Next<T, P, C>> {
+        let (want, waiter) = self.lanes[at].starving.front()?;
+        let (want, since_ns) = (*want, waiter.since_ns);
+        let wait_ns = u64::try_from(READ_MEMORY_WAIT.as_nanos()).unwrap_or(u64::MAX);
+        let grows = match self.try_grow(at, want) {
+            Ok(false) if now_ns.saturating_sub(since_ns) <= wait_ns => return None,
+            Ok(true) => Ok(()),
+            Err(error) => Err(error),
+            Ok(false) => {
+                self.count_refused(at);
+                Err(Error::Overloaded(format!(
+                    "{} hold {} bytes, and this one waited {} s for its part: try again later, read \
+                     less at once, or give the level more shares",
+                    self.whose(at),
+                    self.lanes[at].memory_bytes,
+                    READ_MEMORY_WAIT.as_secs()
+                )))
+            }
+        };
+        let (_, waiter) = self.lanes[at].starving.pop_front()?;
+        Some(match grows {
+            Ok(()) => Next::Grows(self.lanes[at].level, want.bytes, waiter.sender),
+            Err(error) => Next::Starves(waiter.sender, error),
+        })
+    }
+
+    /// What the first of a queue is told when it waited for too long, and where it stands.
+    fn late(&mut self, at: usize, now_ns: u64) -> Option<(usize, Error)> {
+        self.lanes[at].queue.front()?;
+        let waited_us = self.lanes[at].waited_us(now_ns);
+        let is_late = |most_us: u64| most_us > 0 && waited_us > most_us;
+        let wait_us = self.lanes[at].wait_max().map_or(0, |most| most.as_micros() as u64);
+        let shed_us = u64::from(self.shedding.wait_ms_max) * 1000;
+        let what = match () {
+            () if is_late(wait_us) => {
+                self.lanes[at].sheds = true;
+                self.count_refused(at);
+                "interactive ones are not kept waiting; try again later, or give the level more \
+                 shares"
+            }
+            () if is_late(self.limits.wait_us_max) => {
+                self.count_refused(at);
+                "try again later, or run fewer at once"
+            }
+            () if is_late(shed_us) => {
+                self.totals.shed += 1;
+                "try again later, or run fewer at once"
+            }
             () => return None,
         };
-        *count += 1;
-        let text = format!("waited {} ms for a turn among {}", waited_us / 1000, self.reads());
-        Some(Error::Overloaded(text))
+        Some((at, self.waited(at, waited_us, what)))
     }
 
-    /// For which the first of the queue waits.
+    /// What the first of a queue is told that would begin now, where its time would not do.
+    fn hopeless(&mut self, at: usize, now_ns: u64) -> Option<Error> {
+        let deadline = self.lanes[at].queue.front()?.deadline?;
+        if !deadline.is_nearly_over(now_ns) {
+            return None;
+        }
+        self.count_refused(at);
+        let waited_us = self.lanes[at].waited_us(now_ns);
+        let what = "the time that is left would not do; allow more time, or try again later";
+        Some(self.waited(at, waited_us, what))
+    }
+
+    fn waited(&self, at: usize, waited_us: u64, what: &str) -> Error {
+        let (ms, whose) = (waited_us / 1000, self.whose(at));
+        Error::Overloaded(format!("waited {ms} ms for a turn among {whose}: {what}"))
+    }
+
+    /// For which the first that waits does so.
     pub fn waited_us(&self, now_ns: u64) -> u64 {
-        self.queue.front().map_or(0, |waiter| now_ns.saturating_sub(waiter.since_ns) / 1000)
+        self.lanes.iter().map(|lane| lane.waited_us(now_ns)).max().unwrap_or(0)
     }
 
     /// Ends the interval: what it brought, and how many were shed.
@@ -196,22 +437,22 @@ impl<T, P> Class<T, P> {
         let load = ReadLoad {
             arrived: totals.arrived - before.arrived,
             admitted: totals.admitted - before.admitted,
-            queued: self.queue.len() as u32,
+            queued: self.queued(),
             running_most: self.running_most,
             refused: totals.refused - before.refused,
-            memory_bytes: self.memory_bytes,
+            memory_bytes: self.memory_bytes(),
             p50_us: self.latencies.percentile(50),
             p99_us: self.latencies.percentile(99),
             busy_us: std::mem::take(&mut self.busy_ns) / 1000,
         };
         self.latencies.clear();
-        self.running_most = self.running;
+        self.running_most = self.running();
         (load, totals.shed - before.shed)
     }
 
     /// Whether anything goes on.
     pub fn is_idle(&self) -> bool {
-        self.running == 0 && self.queue.is_empty() && self.totals.arrived == self.before.arrived
+        self.running() == 0 && self.queued() == 0 && self.totals.arrived == self.before.arrived
     }
 }
 

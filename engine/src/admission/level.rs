@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::{LEVEL_SHARES_DEFAULT, LEVEL_SHARES_MAX};
 use crate::error::{Error, Result};
 
+/// Name of the service level of what names none.
+pub const DEFAULT_LEVEL: &str = "default";
+
 /// Names a level for ever: one that was dropped and comes back has another.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,

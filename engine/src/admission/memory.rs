@@ -21,6 +21,8 @@ use crate::error::{Error, Result};
 const CHARGED_TIMES: u64 = 2;
 /// A batch may have one part in so many of what is free.
 const FREE_PARTS: u64 = 16;
+/// The same of what is free for its service level on its shard.
+const LEVEL_PARTS: u64 = 4;
 
 /// See the head of this file.
 #[derive(Debug)]
@@ -72,10 +74,11 @@ impl ReadMemory {
         }
     }
 
-    /// Bytes that a batch should end at, by what is free now.
-    pub fn batch_bytes(&self) -> usize {
+    /// Bytes that a batch should end at, by what is free now, and of it for its level.
+    pub fn batch_bytes(&self, free_of_level: u64) -> usize {
         let free = self.bytes_max.saturating_sub(self.lock().used);
-        let bytes = usize::try_from(free / FREE_PARTS).unwrap_or(usize::MAX);
+        let free = (free / FREE_PARTS).min(free_of_level / LEVEL_PARTS);
+        let bytes = usize::try_from(free).unwrap_or(usize::MAX);
         bytes.clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX)
     }
 
@@ -179,7 +182,8 @@ impl ReadMemory {
     }
 }
 
-fn charged(bytes: usize) -> u64 {
+/// Bytes that a batch is charged with.
+pub(super) fn charged(bytes: usize) -> u64 {
     (bytes as u64).saturating_mul(CHARGED_TIMES)
 }
 
@@ -292,12 +296,13 @@ mod tests {
     #[test]
     fn batches_get_smaller_as_memory_does() {
         let memory = ReadMemory::new(1 << 30);
-        assert_eq!(memory.batch_bytes(), BATCH_BYTES_MAX);
+        assert_eq!(memory.batch_bytes(u64::MAX), BATCH_BYTES_MAX);
         let held = memory.try_charge((1 << 29) - (1 << 23)).unwrap();
-        assert_eq!(memory.batch_bytes(), 1 << 20);
+        assert_eq!(memory.batch_bytes(u64::MAX), 1 << 20);
         let rest = memory.try_charge(1 << 23).unwrap();
-        assert_eq!(memory.batch_bytes(), BATCH_BYTES_MIN);
+        assert_eq!(memory.batch_bytes(u64::MAX), BATCH_BYTES_MIN);
         drop((held, rest));
-        assert_eq!(memory.batch_bytes(), BATCH_BYTES_MAX);
+        assert_eq!(memory.batch_bytes(u64::MAX), BATCH_BYTES_MAX);
+        assert_eq!(memory.batch_bytes(1 << 20), 256 << 10, "little is left for its level");
     }
 }

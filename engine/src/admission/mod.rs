@@ -9,27 +9,38 @@
 //!           └─ yes ─> Overloaded
 //! write ── shed? ── rate? ──> memory? ──> …
 //! ```
-//! Invariant: never more turns than the plan says, one at least; a read that has its turn is never
-//! stopped for the load; who went first in a class gets the next turn first. Policies return plans
-//! at intervals (`policy::admission`); without them the native limits hold and nothing is shed. Not
+//! Turns and memory of a class of reads belong to service levels, half of them by shares and half
+//! to whoever needs them (`semaphore.rs`).
+//!
+//! Invariant: never more turns than the plan says, one at least for each level; who went first in a
+//! level gets the next turn first; a read that has its turn is stopped only when the reads of its
+//! level hold many times what they may, or when somebody kills it. Policies return plans at
+//! intervals (`policy::admission`); without them the native limits hold and nothing is shed. Not
 //! here: what a read does (`table`).
 
+mod account;
 mod admission;
 mod class;
+mod diagnosis;
 mod governed;
+mod lane;
 mod latency;
 mod level;
 mod long_wait;
 mod memory;
 pub mod rate;
+mod reads;
+mod semaphore;
 mod write;
 
 #[cfg(test)]
 mod tests;
 
-pub use admission::{Admission, ClassStatus, Permit};
+pub use account::{Account, BufferCharge};
+pub use admission::{Admission, ClassStatus, LevelStatus, Permit};
 pub use governed::PlanStatus;
-pub use level::{LevelId, LevelOptions, ServiceLevel, Workload};
+pub use level::{DEFAULT_LEVEL, LevelId, LevelOptions, ServiceLevel, Workload};
 pub use long_wait::LongWait;
 pub use memory::{BatchCharge, ReadMemory, ReadMemoryStatus};
+pub use reads::{NotedRead, ReadState, ReadStatus};
 pub use write::WaitingWrite;

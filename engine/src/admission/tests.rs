@@ -1,5 +1,7 @@
 //! The point through which reads enter: turns, queues, memory, shedding, plans and their policies.
 
+mod levels;
+
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
@@ -92,7 +94,7 @@ type Waiting = Pin<Box<dyn Future<Output = Result<Permit>>>>;
 /// A read of partitions comes, and waits for its turn.
 async fn admit(admission: &Admission) -> Result<Permit> {
     admission.admit_read(KEYS)?;
-    admission.turn(KEYS).await
+    admission.turn(KEYS, LevelId::DEFAULT, None).await
 }
 
 impl World {
@@ -148,7 +150,11 @@ fn turns_go_to_those_who_came_first_and_a_full_queue_refuses() {
     let (mut third, mut fourth) = (world.wait(), world.wait());
     let refused = world.refusal();
     assert!(refused.is_retryable(), "{refused}");
-    assert_eq!(refused.to_string(), "overloaded: 2 reads of partitions wait already");
+    assert_eq!(
+        refused.to_string(),
+        "overloaded: 2 reads of partitions of service level 'default' wait for a turn, which is most: \
+         try again later, or run fewer at once"
+    );
     assert_eq!((world.status().running, world.status().queued), (2, 2));
     drop(first);
     assert!((&mut fourth).now_or_never().is_none(), "the third comes first");
@@ -246,7 +252,11 @@ fn a_read_that_waits_for_too_long_is_refused() {
     let mut later = world.wait();
     world.interval();
     let error = (&mut waits).now_or_never().expect("it was sent away").err().unwrap();
-    assert_eq!(error.to_string(), "overloaded: waited 300 ms for a turn among reads of partitions");
+    assert_eq!(
+        error.to_string(),
+        "overloaded: waited 300 ms for a turn among reads of partitions of service level \
+         'default': try again later, or run fewer at once"
+    );
     drop(running);
     assert!((&mut later).now_or_never().expect("it waited for 100 ms").is_ok());
     assert_eq!(world.status().refused, 1);
@@ -260,7 +270,7 @@ fn plans_are_told_of_the_interval_and_obeyed_at_once() {
     world.clock.advance(Duration::from_micros(800));
     first.answer(100);
     let work = async { world.clock.advance(Duration::from_micros(50)) };
-    world.admission.measured(KEYS, work).now_or_never().unwrap();
+    world.admission.measured(KEYS, first.account(), work).now_or_never().unwrap();
     world.limits.set(Some(ReadLimits {
         running_max: 2,
         memory_bytes_max: u64::MAX,
@@ -313,7 +323,9 @@ fn what_is_refused_is_named_by_its_class() {
     drop(world.try_admit().unwrap());
     world.interval();
     let told = |refused: Result<()>| refused.unwrap_err().to_string();
-    let text = |reads: &str| format!("overloaded: some {reads} are refused while the load is high");
+    let text = |reads: &str| {
+        format!("overloaded: some {reads} are refused while the load is high: try again later")
+    };
     let keys = told(world.admission.admit_read(KEYS));
     assert_eq!(keys, text("reads of partitions"));
     assert_eq!(told(world.admission.admit_read(ReadClass::Scan)), text("scans"));

@@ -57,7 +57,8 @@ impl Writes {
             return Ok(());
         }
         self.shed.set(self.shed.get() + 1);
-        Err(Error::Overloaded("some writes are refused while the load is high".into()))
+        let text = "some writes are refused while the load is high: try again later";
+        Err(Error::Overloaded(text.into()))
     }
 
     /// A write waits for memory from now on.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::admission::{LevelId, ServiceLevel};
+use crate::admission::{DEFAULT_LEVEL, LevelId, ServiceLevel};
 use crate::error::{Error, Result};
 use crate::governance::{PolicyInfo, Wishes};
 use crate::io::ClassSettings;
@@ -18,8 +18,6 @@ use crate::schema::{TableId, TableSchema, UserType};
 
 /// Keyspace of tables that name none.
 pub const DEFAULT_KEYSPACE: &str = "default";
-/// Name of the service level of what names none.
-pub const DEFAULT_LEVEL: &str = "default";
 /// Newest format that this build reads, and the one it writes. 2 has columns of collections, tuples
 /// and user types; from 3 on the checksum covers the version as well, and the shards have ledgers;
 /// 4 has columns that were dropped.

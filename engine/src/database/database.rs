@@ -243,6 +243,7 @@ impl Database {
         };
         database.restore_policies().await?;
         database.restore_io().await?;
+        database.apply_service_levels().await?;
         database.replay_batches().await?;
         Ok(database)
     }

@@ -24,7 +24,7 @@ mod tests;
 
 pub use attach::{AttachProgress, Attached, AttachedFile, Attachment, OnUnknown};
 pub use calls::{BatchStream, Deciding, Getting, GettingMany, Scan, WriteBatch, Writing};
-pub use catalog::{Catalog, DEFAULT_LEVEL};
+pub use catalog::Catalog;
 pub use compaction::{CompactionReport, SstableReport};
 pub use database::{Database, Options};
 pub use definition::{AlteredTable, ColumnChange, NewColumn};
@@ -32,7 +32,7 @@ pub use import::{Import, ImportProgress, Imported};
 pub use memory::{MemoryPool, MemoryReport};
 pub use report::{
     AdmissionReport, CacheReport, CommitlogReport, DamageReport, IoReport, LargeDataReport,
-    RateReport, RowCacheReport, TableReport,
+    RateReport, ReadReport, RowCacheReport, TableReport,
 };
 pub use shard::recording::RecordingSummary;
 pub use shard::{CompactionEnd, CompactionRecord, ConditionalWrite, Decision, LeftOut, Shard};

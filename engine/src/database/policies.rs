@@ -2,15 +2,18 @@
 //!
 //! Not here: how it is done (`governance`).
 
+use std::future::ready;
+use std::rc::Rc;
+
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use super::catalog::check_name;
 use super::database::Database;
-use super::report::{AdmissionReport, RateReport};
+use super::report::{AdmissionReport, RateReport, ReadReport};
 use super::shard::Shard;
-use crate::admission::LongWait;
-use crate::error::Result;
+use crate::admission::{LevelId, LongWait, ReadStatus};
+use crate::error::{Error, Result};
 use crate::governance::{
     Governance, NATIVE_RATE, PolicyExit, PolicyInfo, PolicyReport, RolledBack,
 };
@@ -253,5 +256,46 @@ impl Database {
             Ok(reports)
         }
         .boxed()
+    }
+
+    /// The reads under way on all shards, in the order in which they came. Reads of single rows are
+    /// not among them.
+    ///
+    /// Errors: `Closed`.
+    pub async fn reads_report(&self) -> Result<Vec<ReadReport>> {
+        let (catalog, count) = (self.catalog(), u64::from(self.shard_count()));
+        let name = |level: LevelId| {
+            let found = catalog.service_levels().find(|(_, known)| known.id == level);
+            found.map_or_else(|| "dropped".to_owned(), |(name, _)| name.to_owned())
+        };
+        let all = self.of_shards("reads", |shard| shard.admission.reads()).await?;
+        let mut reports = Vec::new();
+        for (shard, reads) in (0..).zip(all) {
+            let report = |read: ReadStatus| ReadReport {
+                number: read.number * count + u64::from(shard),
+                shard,
+                service_level: name(read.level),
+                status: read,
+            };
+            reports.extend(reads.into_iter().map(report));
+        }
+        reports.sort_by_key(|report| std::cmp::Reverse(report.status.age_us));
+        Ok(reports)
+    }
+
+    /// Ends a read, by its number among [`reads_report`](Self::reads_report). Its client gets
+    /// `Unavailable`, and others get its turn and its memory.
+    ///
+    /// Errors: `NotFound` for a read that is over; `Closed`.
+    pub async fn kill_read(&self, number: u64) -> Result<()> {
+        let count = u64::from(self.shard_count());
+        let kill =
+            move |shard: Rc<Shard>| ready(shard.admission.kill(number / count)).boxed_local();
+        // Less than the number of shards, which is one.
+        let shard = u32::try_from(number % count).unwrap_or(0);
+        match self.handle(shard).call("kill read", kill).await? {
+            true => Ok(()),
+            false => Err(Error::NotFound { kind: "read", name: number.to_string() }),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Reports of the engine about itself: one struct a row. Not here: policies (`governance`).
 
-use crate::admission::ClassStatus;
+use crate::admission::{ClassStatus, ReadStatus};
 use crate::cache::RowCacheStats;
 use crate::io::{Class, ClassSettings, ClassStats};
 use crate::sstable::Damage;
@@ -96,6 +96,16 @@ pub struct AdmissionReport {
     /// `keys`, `scan` or `write`.
     pub class: &'static str,
     pub status: ClassStatus,
+}
+
+/// A read under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadReport {
+    /// Names it among all shards, for as long as the database is open.
+    pub number: u64,
+    pub shard: u32,
+    pub service_level: String,
+    pub status: ReadStatus,
 }
 
 /// A class of I/O on one shard.

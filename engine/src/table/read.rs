@@ -326,7 +326,7 @@ mod tests {
         const LONG: usize = 3 << 20;
         let memory = ReadMemory::new(64 << 20);
         let admission = Admission::new(SimulatedClock::new(1), memory.clone());
-        let mut permit = block_on(admission.turn(ReadClass::Keys)).unwrap();
+        let mut permit = block_on(admission.turn(ReadClass::Keys, LevelId::DEFAULT, None)).unwrap();
         let (sender, mut receiver) = mpsc::channel(2);
         let schema = crate::table::tests::schema(false);
         let builder = BatchBuilder::new(schema, &[ColumnId(1)], 0);

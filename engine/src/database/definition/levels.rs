@@ -1,11 +1,14 @@
 //! Creates, changes and drops service levels.
 
+use std::sync::Arc;
+
 use futures::future::BoxFuture;
 
-use crate::admission::{LevelOptions, ServiceLevel};
+use crate::admission::{DEFAULT_LEVEL, LevelId, LevelOptions, LevelStatus, ServiceLevel};
 use crate::config::LEVELS_MAX;
-use crate::database::catalog::{DEFAULT_LEVEL, check_name};
+use crate::database::catalog::check_name;
 use crate::database::database::Database;
+use crate::database::shard::Shard;
 use crate::error::{Error, Result};
 
 impl Database {
@@ -40,7 +43,8 @@ impl Database {
             let mut changed = catalog.changed();
             let level = ServiceLevel { id: changed.fresh_level_id(), options };
             changed.set_service_level(name, level);
-            database.publish(changed).await
+            database.publish(changed).await?;
+            database.apply_service_levels().await
         })
     }
 
@@ -64,6 +68,7 @@ impl Database {
             let mut changed = catalog.changed();
             changed.set_service_level(name, level);
             database.publish(changed).await?;
+            database.apply_service_levels().await?;
             Ok(level.options)
         })
     }
@@ -89,8 +94,38 @@ impl Database {
             }
             let mut changed = catalog.changed();
             changed.remove_service_level(&name);
-            database.publish(changed).await
+            database.publish(changed).await?;
+            database.apply_service_levels().await
         })
+    }
+
+    /// Tells all shards what the catalog says of service levels.
+    pub(in crate::database) async fn apply_service_levels(&self) -> Result<()> {
+        let catalog = self.catalog();
+        let others = catalog.service_levels().filter(|(_, level)| level.id != LevelId::DEFAULT);
+        let levels: Vec<(LevelId, Arc<str>, LevelOptions)> =
+            others.map(|(name, level)| (level.id, name.into(), level.options)).collect();
+        let set = move |shard: &Shard| shard.admission.set_levels(&levels);
+        self.of_shards("set service levels", set).await.map(drop)
+    }
+
+    /// How the reads of each service level stand, of all shards together, by name.
+    ///
+    /// Errors: `Closed`.
+    pub async fn service_level_report(&self) -> Result<Vec<(String, LevelOptions, LevelStatus)>> {
+        let catalog = self.catalog();
+        let ids: Vec<LevelId> = catalog.service_levels().map(|(_, level)| level.id).collect();
+        let of_shard = move |shard: &Shard| -> Vec<LevelStatus> {
+            ids.iter().map(|id| shard.admission.level_status(*id)).collect()
+        };
+        let shards = self.of_shards("service level report", of_shard).await?;
+        let sum = |at: usize| {
+            let of_level = shards.iter().map(|levels| levels[at]);
+            of_level.fold(LevelStatus::default(), LevelStatus::and)
+        };
+        let levels = catalog.service_levels().enumerate();
+        let rows = levels.map(|(at, (name, level))| (name.to_owned(), level.options, sum(at)));
+        Ok(rows.collect())
     }
 }
 

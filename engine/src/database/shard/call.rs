@@ -9,7 +9,7 @@ use futures::FutureExt;
 use tokio::sync::mpsc;
 
 use super::{ConditionalWrite, Decision, Shard};
-use crate::admission::Permit;
+use crate::admission::{LevelId, Permit};
 use crate::clock::Deadline;
 use crate::error::{Error, Result};
 use crate::mutation::Mutation;
@@ -157,7 +157,7 @@ impl Shard {
             Ok(table) => table,
             Err(error) => return Answering::Now(Err(error)),
         };
-        let Some(permit) = self.admission.turn_now(ReadClass::Keys) else {
+        let Some(permit) = self.admission.turn_now(ReadClass::Keys, LevelId::DEFAULT) else {
             drop(table);
             return self.until_closed(self.clone().get_in_turn(schema, key));
         };
@@ -205,7 +205,8 @@ impl Shard {
         schema: SchemaRef,
         key: RowKey,
     ) -> Result<Option<RowValues>> {
-        let permit = self.admission.turn_of(ReadClass::Keys, || schema.full_name()).await?;
+        let terms = (LevelId::DEFAULT, None);
+        let permit = self.admission.turn_of(ReadClass::Keys, terms, || schema.full_name()).await?;
         // Meanwhile it may have been dropped.
         let table = self.table(schema.id)?;
         match table.point(schema, key, self.now_seconds())? {
@@ -223,7 +224,8 @@ impl Shard {
         query: PointQuery,
         mut permit: Permit,
     ) -> Result<Option<RowValues>> {
-        let found = self.admission.measured(ReadClass::Keys, table.finish_point(query)).await;
+        let (account, finish) = (permit.account(), table.finish_point(query));
+        let found = self.admission.measured(ReadClass::Keys, account, finish).await;
         permit.answer(0);
         found
     }

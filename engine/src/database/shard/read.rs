@@ -1,21 +1,32 @@
 //! Reads enter a shard here: admission, then the table streams.
 
 use std::cell::Cell;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::LocalBoxFuture;
+use futures::future::{Either, LocalBoxFuture, select};
 use tokio::sync::mpsc;
 
 use super::Shard;
+use crate::admission::{LevelId, Permit};
 use crate::clock::Deadline;
 use crate::error::{Error, Result};
 use crate::policy::admission::ReadClass;
 use crate::policy::rate::Operation;
 use crate::probe::{self, Count, Timer, timer};
+use crate::schema::table_schema::SchemaRef;
 use crate::table::{Partitions, ReadCommand, Sent, Table};
+
+/// What the client of a read is told that somebody ended.
+const KILLED: &str = "the read was ended by KILL READ";
+/// How far a read came that has no turn yet.
+const QUEUED: &str = "a read waited for its turn";
+/// What waited for longer than it may has done so by this much at least.
+const A_MOMENT: Duration = Duration::from_millis(1);
 
 impl Shard {
     /// Counts a read of each partition that is named.
@@ -47,6 +58,27 @@ impl Shard {
         }
     }
 
+    /// Waits for the turn of a read, as long as its level lets it.
+    ///
+    /// Errors: as [`Admission::turn`](crate::admission::Admission::turn).
+    async fn wait_turn(
+        &self,
+        class: ReadClass,
+        level: LevelId,
+        (deadline, schema): (Option<Deadline>, &SchemaRef),
+    ) -> Result<Permit> {
+        let terms = (level, deadline);
+        let turn = pin!(self.admission.turn_of(class, terms, || schema.full_name()));
+        let Some(most) = self.admission.wait_max(class, level) else { return turn.await };
+        match select(turn, pin!(self.context.sleep(most + A_MOMENT))).await {
+            Either::Left((permit, _)) => permit,
+            Either::Right(((), turn)) => {
+                self.admission.refuse_late(class);
+                turn.await
+            }
+        }
+    }
+
     /// Runs a read, see [`Table::stream`]; sets `is_complete` when all was sent. This is where
     /// reads enter, in the order of writes: load shedding, limits of partitions, then a turn.
     pub(in crate::database) fn stream(
@@ -57,14 +89,15 @@ impl Shard {
     ) -> LocalBoxFuture<'static, ()> {
         async move {
             let now = self.now_seconds();
-            let deadline = command.deadline;
-            let came = Cell::new("a read waited for its turn");
+            let (deadline, level) = (command.deadline, command.level);
+            let came = Cell::new(QUEUED);
             let closed = self.closed.notified();
             let class = match &command.partitions {
                 Partitions::Keys(_) => ReadClass::Keys,
                 Partitions::Shard(_) => ReadClass::Scan,
             };
             probe::note(|| asked(&command));
+            let noted = self.admission.note(class, level, command.schema.clone());
             let read = async {
                 self.check_open()?;
                 self.check_time(deadline, came.get())?;
@@ -76,15 +109,17 @@ impl Shard {
                 let schema = command.schema.clone();
                 let mut permit = tokio::select! {
                     biased;
-                    permit = self.admission.turn_of(class, || schema.full_name()) => permit?,
+                    permit = self.wait_turn(class, level, (deadline, &schema)) => permit?,
                     () = batches.closed() => return Ok(()),
                 };
+                permit.show(&noted);
                 note_turn(class, waiting);
                 came.set("a read had not sent all its rows");
                 // Meanwhile it may have been dropped.
                 let table = self.table(id)?;
+                let account = permit.account();
                 let stream = table.stream(command, now, batches.clone(), &mut permit);
-                self.admission.measured(class, stream).await;
+                self.admission.measured(class, account, stream).await;
                 Ok(())
             };
             // A reader that takes nothing must not keep the shard from closing.
@@ -92,28 +127,44 @@ impl Shard {
                 biased;
                 () = closed => Err(Error::Closed),
                 ended = read => ended,
+                () = noted.killed() => Err(Error::Unavailable(KILLED.into())),
                 () = self.sleep_until(deadline) => {
-                    Err(deadline.map_or(Error::Closed, |deadline| deadline.passed(came.get())))
+                    let error = deadline.map(|deadline| deadline.passed(came.get()));
+                    Err(error.unwrap_or(Error::Closed))
                 }
             };
-            match ended {
-                Ok(()) => is_complete.store(true, Ordering::Release),
-                Err(error @ Error::Timeout(_)) => {
-                    // It is told behind what was sent before, unless nobody takes that.
-                    tokio::select! {
-                        biased;
-                        _ = batches.send(Err(error)) => {}
-                        () = self.closed.notified() => {}
-                    }
-                }
-                Err(error) => {
-                    // A receiver that is full sees a stream that was cut; one that is gone,
-                    // nothing.
-                    let _ = batches.try_send(Err(error));
-                }
+            if came.get() == QUEUED
+                && let Err(error @ Error::Timeout(_)) = &ended
+            {
+                self.admission.tell(class, level, error);
             }
+            self.end_stream(ended, &batches, &is_complete).await;
         }
         .boxed_local()
+    }
+
+    /// Tells the receiver of a read how it ended.
+    async fn end_stream(
+        &self,
+        ended: Result<()>,
+        batches: &mpsc::Sender<Result<Sent>>,
+        is_complete: &AtomicBool,
+    ) {
+        match ended {
+            Ok(()) => is_complete.store(true, Ordering::Release),
+            Err(error @ (Error::Timeout(_) | Error::Unavailable(_))) => {
+                // It is told behind what was sent before, unless nobody takes that.
+                tokio::select! {
+                    biased;
+                    _ = batches.send(Err(error)) => {}
+                    () = self.closed.notified() => {}
+                }
+            }
+            Err(error) => {
+                // A receiver that is full sees a stream that was cut; one that is gone, nothing.
+                let _ = batches.try_send(Err(error));
+            }
+        }
     }
 }
 

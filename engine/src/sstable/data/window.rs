@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use super::compressed::CompressedFile;
 use super::file::{Access, CheckedFile, READ_BYTES_MAX, SCAN_BYTES_MAX};
+use crate::admission::BufferCharge;
 use crate::cache::{Keep, Page};
 use crate::config::PAGE_BYTES;
 use crate::error::{Error, Result};
@@ -169,13 +170,16 @@ pub(crate) struct Window {
     ahead_bytes: u64,
     /// Nothing is read but what is needed.
     is_careful: bool,
+    /// What the read that moves it is charged for it.
+    charge: BufferCharge,
 }
 
 impl Window {
     pub(crate) fn new(content: Content, access: Access) -> Self {
         let ahead_bytes = Self::ahead_at_first(access);
         let bytes = Bytes::Joined(Vec::new());
-        Window { content, access, bytes, start: 0, ahead_bytes, is_careful: false }
+        let charge = BufferCharge::default();
+        Window { content, access, bytes, start: 0, ahead_bytes, is_careful: false, charge }
     }
 
     fn ahead_at_first(access: Access) -> u64 {
@@ -274,7 +278,16 @@ impl Window {
     pub(crate) fn let_go_of_long(&mut self) {
         if self.bytes.len() as u64 > PASSED_BYTES_MAX {
             self.bytes = Bytes::Joined(Vec::new());
+            self.settle();
         }
+    }
+
+    /// Charges the read with the memory that the window has now. Pages are the cache's.
+    fn settle(&mut self) {
+        self.charge.set(match &self.bytes {
+            Bytes::Read(_) => 0,
+            Bytes::Joined(bytes) => bytes.capacity() as u64,
+        });
     }
 
     /// Makes `needed` bytes from `at` available, reading ahead, though not past `limit` unless they
@@ -326,6 +339,7 @@ impl Window {
         let ahead = ahead.max(wanted);
         self.append(ahead, keep).await?;
         debug_assert!(self.holds(at, needed), "{at}..{wanted} was read, and is not at hand");
+        self.settle();
         self.double_ahead();
         Ok(())
     }
@@ -349,6 +363,7 @@ impl Window {
             self.holds(from, to.saturating_sub(from)),
             "{from}..{to} was read, and is not at hand"
         );
+        self.settle();
         self.double_ahead();
         Ok(())
     }
@@ -362,7 +377,10 @@ mod tests {
 
     use super::super::file::Checks;
     use super::*;
+    use crate::admission::{Admission, LevelId, ReadMemory};
     use crate::cache::PageCache;
+    use crate::clock::SimulatedClock;
+    use crate::policy::admission::ReadClass;
     use crate::policy::event::EntryKind;
     use crate::sstable::tests::memory_disk::MemoryDisk;
 
@@ -413,6 +431,32 @@ mod tests {
                 assert!(left <= 4 * SCAN_BYTES_MAX, "{access:?} at {next}: {left} bytes");
             }
         }
+    }
+
+    /// The read that moves a window has its memory, for as long as the window has it.
+    #[test]
+    fn a_read_is_charged_with_its_windows() {
+        let admission = Admission::new(SimulatedClock::new(1), ReadMemory::new(1 << 30));
+        let mut permit = block_on(admission.turn(ReadClass::Keys, LevelId::DEFAULT, None)).unwrap();
+        let charged = || admission.level_status(LevelId::DEFAULT).memory_bytes;
+        let before = charged();
+        let mut moved = window(3 * LONG, Access::Scan);
+        let (at_first, late, account) =
+            (moved.advance(0, LONG, LONG), LONG + 100, permit.account());
+        block_on(admission.measured(ReadClass::Keys, account.clone(), at_first)).unwrap();
+        assert_eq!(charged(), before + held(&moved));
+        let further = moved.advance(late, 50, 3 * LONG);
+        block_on(admission.measured(ReadClass::Keys, account, further)).unwrap();
+        assert_eq!(charged(), before + held(&moved));
+        assert!(charged() < before + LONG, "the long value was let go of");
+        drop(moved);
+        assert_eq!(charged(), before);
+        // What no read moves is charged to nobody.
+        let mut free = window(3 * LONG, Access::Scan);
+        block_on(free.advance(0, LONG, LONG)).unwrap();
+        assert_eq!(charged(), before);
+        drop(permit);
+        assert_eq!(charged(), 0);
     }
 
     #[test]

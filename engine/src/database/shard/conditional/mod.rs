@@ -11,6 +11,7 @@ use std::rc::Rc;
 
 pub(super) use self::locks::{Hold, Kind, Locks, Place};
 use super::Shard;
+use crate::admission::LevelId;
 use crate::error::{Error, Result};
 use crate::mutation::Mutation;
 use crate::policy::admission::ReadClass;
@@ -100,12 +101,13 @@ impl Shard {
         let now_seconds = self.now_seconds();
         let read = async {
             self.check_open()?;
-            let mut permit = self.admission.turn(ReadClass::Keys).await?;
+            let mut permit = self.admission.turn(ReadClass::Keys, LevelId::DEFAULT, None).await?;
             let table = self.table(mutation.table)?;
             let mut states = Vec::with_capacity(conditions.len());
             for RowCondition { row, .. } in conditions {
                 let state = table.clone().row_state(mutation.key.clone(), row.clone(), now_seconds);
-                states.push(self.admission.measured(ReadClass::Keys, state).await?);
+                let account = permit.account();
+                states.push(self.admission.measured(ReadClass::Keys, account, state).await?);
                 runtime::maybe_yield().await;
             }
             permit.answer(0);

@@ -3,5 +3,6 @@
 use super::*;
 
 mod deadlines;
+mod killed;
 mod partition_limit;
 mod watched;

@@ -1,0 +1,168 @@
+//! Whether a read may begin or take more memory: the rules, and nothing that waits.
+//!
+//! ```text
+//! all that reads of a class may have = one half by shares + one half that whoever needs it borrows
+//! bytes of a level:  0 ──── its part ──── and what it borrowed ──── 2 × its part ──── 4 × its part
+//!                      all go on         who begins waits         one goes on        who asks ends
+//! ```
+//! Invariant: where no read of a level runs, one may begin; where only one read has memory, it gets
+//! what it asks for. So whatever is held, some read goes on. The order of the rules counts: the
+//! first that fits decides.
+
+/// Times its part that a level holds, beyond what is there to borrow, when only one of its reads
+/// goes on.
+const SERIALIZE_TIMES: u64 = 2;
+/// The same when whoever asks for more is ended.
+const KILL_TIMES: u64 = 4;
+
+/// What a level and its neighbours have when one of its reads asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Facts {
+    /// Its reads that run; those that wait for their clients do not.
+    pub running: u32,
+    /// Turns that are its own.
+    pub turns: u32,
+    /// Turns that are there to borrow.
+    pub spare_turns: u32,
+    /// Bytes that its reads hold.
+    pub used: u64,
+    /// Bytes that are its own.
+    pub part: u64,
+    /// Bytes that are there to borrow.
+    pub spare: u64,
+    /// Whether one of its reads goes on alone, beyond the limit.
+    pub has_blessed: bool,
+}
+
+/// What a read asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Question {
+    /// To begin, with so many bytes.
+    Begin { bytes: u64 },
+    /// To go on after its client had taken what was there.
+    Return,
+    /// For more memory, where it holds some already.
+    More { bytes: u64, held: u64, is_blessed: bool },
+}
+
+/// What it gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decision {
+    Yes,
+    /// Yes, and it alone until it ends or waits for its client.
+    Bless,
+    NoTurn,
+    NoMemory,
+    /// It holds the last of what there is beyond every limit: it is ended.
+    Kill,
+}
+
+/// See the head of this file.
+pub(super) fn decide(facts: &Facts, question: Question) -> Decision {
+    let has_turn = facts.running < facts.turns || facts.spare_turns > 0;
+    let over = |times: u64, bytes: u64| {
+        let beyond = facts.used.saturating_add(bytes).saturating_sub(facts.spare);
+        beyond >= facts.part.saturating_mul(times)
+    };
+    let free = facts.part.saturating_sub(facts.used).saturating_add(facts.spare);
+    match question {
+        // Reads that wait for their clients may have all, and a client may wait for this one.
+        _ if facts.running == 0 && !matches!(question, Question::More { .. }) => Decision::Yes,
+        Question::Begin { .. } | Question::Return if !has_turn => Decision::NoTurn,
+        Question::Return => Decision::Yes,
+        Question::Begin { bytes } if bytes <= free => Decision::Yes,
+        Question::Begin { .. } => Decision::NoMemory,
+        Question::More { held, .. } if held == facts.used => Decision::Yes,
+        Question::More { bytes, .. } if over(KILL_TIMES, bytes) => Decision::Kill,
+        Question::More { is_blessed: true, .. } => Decision::Yes,
+        Question::More { bytes, .. } if bytes <= free || !over(SERIALIZE_TIMES, bytes) => {
+            Decision::Yes
+        }
+        Question::More { .. } if facts.has_blessed => Decision::NoMemory,
+        Question::More { .. } => Decision::Bless,
+    }
+}
+
+/// Divides a half of `all` by shares, with at least `least` for each. What is left belongs to all.
+pub(super) fn divide(all: u64, shares: &[u32], least: u64) -> (Vec<u64>, u64) {
+    let sum: u64 = shares.iter().map(|shares| u64::from(*shares)).sum();
+    let half = all / 2;
+    let part = |shares: &u32| {
+        let part = u128::from(half) * u128::from(*shares) / u128::from(sum.max(1));
+        u64::try_from(part).unwrap_or(half).max(least)
+    };
+    let parts: Vec<u64> = shares.iter().map(part).collect();
+    let left = all.saturating_sub(parts.iter().sum());
+    (parts, left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FREE: Facts = Facts {
+        running: 1,
+        turns: 2,
+        spare_turns: 0,
+        used: 10,
+        part: 100,
+        spare: 0,
+        has_blessed: false,
+    };
+
+    fn more(bytes: u64) -> Question {
+        Question::More { bytes, held: 5, is_blessed: false }
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_decides() {
+        use Decision::{Bless, Kill, NoMemory, NoTurn, Yes};
+        use Question::{Begin, Return};
+        let full = Facts { used: 100, ..FREE };
+        let over = Facts { used: 200, ..FREE };
+        let blessed = Facts { has_blessed: true, ..over };
+        let lent = Facts { used: 350, spare: 300, ..FREE };
+        let idle = |facts: Facts| Facts { running: 0, ..facts };
+        let busy = |facts: Facts| Facts { running: 2, ..facts };
+        let go_on = |bytes| Question::More { bytes, held: 5, is_blessed: true };
+        let alone = |bytes, held| Question::More { bytes, held, is_blessed: false };
+        for (what, facts, question, wanted) in [
+            ("a turn and memory are free", FREE, Begin { bytes: 90 }, Yes),
+            ("nothing runs: memory does not count", idle(over), Begin { bytes: 999 }, Yes),
+            ("nothing runs: turns do not count", Facts { turns: 0, ..idle(full) }, Return, Yes),
+            ("all turns are taken", busy(FREE), Begin { bytes: 1 }, NoTurn),
+            ("turns come before memory", busy(full), Begin { bytes: 1 }, NoTurn),
+            ("a turn is borrowed", Facts { spare_turns: 1, ..busy(FREE) }, Begin { bytes: 1 }, Yes),
+            ("who returns needs a turn", busy(FREE), Return, NoTurn),
+            ("who returns has its memory", over, Return, Yes),
+            ("more than is free", FREE, Begin { bytes: 91 }, NoMemory),
+            ("memory is borrowed", Facts { spare: 1, ..FREE }, Begin { bytes: 91 }, Yes),
+            ("who runs may go over its part", full, more(99), Yes),
+            ("but not to twice its part", full, more(100), Bless),
+            ("what is there to borrow is no excess", lent, more(49), Yes),
+            ("one goes on at a time", blessed, more(1), NoMemory),
+            ("it goes on up to the last limit", blessed, go_on(199), Yes),
+            ("and not beyond it", blessed, go_on(200), Kill),
+            ("who would go beyond it is ended", over, more(200), Kill),
+            ("unless nobody else holds anything", over, alone(9999, 200), Yes),
+        ] {
+            assert_eq!(decide(&facts, question), wanted, "{what}: {facts:?} {question:?}");
+        }
+    }
+
+    #[test]
+    fn parts_go_by_shares_and_nothing_is_given_twice() {
+        for (all, shares, least, wanted) in [
+            (100, vec![1000], 1, (vec![50], 50)),
+            (101, vec![1000], 1, (vec![50], 51)),
+            (100, vec![300, 100], 1, (vec![37, 12], 51)),
+            (100, vec![1000, 1], 1, (vec![49, 1], 50)),
+            (2, vec![1000, 1000, 1000], 1, (vec![1, 1, 1], 0)),
+            (u64::MAX, vec![1000, 1000], 1, (vec![u64::MAX / 4; 2], u64::MAX / 2 + 2)),
+            (100, vec![0], 1, (vec![1], 99)),
+        ] {
+            let found = divide(all, &shares, least);
+            assert_eq!(found, wanted, "{all} by {shares:?}");
+        }
+    }
+}
