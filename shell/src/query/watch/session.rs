@@ -99,6 +99,7 @@ impl Watching {
                 OutcomeKind::Rows(Rows { rows, watching: Some(self), count: 0 }.boxed())
             }
             OutcomeKind::Count(count) => {
+                self.watch.note(|| format!("written, rows: {count}"));
                 self.end(count, None);
                 OutcomeKind::Count(count)
             }
