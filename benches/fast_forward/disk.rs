@@ -75,6 +75,10 @@ impl Disk for CountingDisk {
         self.below.rename(from, to)
     }
 
+    fn link<'a>(&'a self, from: &'a Path, to: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
+        self.below.link(from, to)
+    }
+
     fn remove<'a>(&'a self, path: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
         self.below.remove(path)
     }

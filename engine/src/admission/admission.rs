@@ -10,11 +10,11 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::account::{Account, Keeper};
-use super::class::{Class, Next};
+use super::class::{Class, ClassStatus, Next};
 use super::diagnosis::{Scene, report};
 use super::governed::{Governed, PlanStatus};
 use super::lane::{Lane, Waiter, Want};
-use super::level::{DEFAULT_LEVEL, LevelId, LevelOptions};
+use super::level::{DEFAULT_LEVEL, LevelId, LevelOptions, LevelStatus};
 use super::long_wait::{LongWait, LongWaits};
 use super::memory::{BatchCharge, ReadMemory, charged};
 use super::reads::{NotedRead, Read, ReadState, ReadStatus, Reads};
@@ -24,7 +24,7 @@ use crate::config::{READ_MEMORY_BYTES_MAX, READ_PLAN_MS, READ_QUEUE_MAX};
 use crate::error::{Error, Result};
 use crate::policy::admission::{
     LoadSheddingPolicy, LoadSignals, ReadAdmissionPolicy, ReadClass, ReadLimits, ReadLoad,
-    ReadPlan, Shedding, SheddingPlan, WorkClass, WorkLoad,
+    ReadPlan, SheddingPlan, WorkClass, WorkLoad,
 };
 use crate::schema::table_schema::SchemaRef;
 
@@ -48,60 +48,6 @@ const BATCHES_HELD: usize = 3;
 
 /// Time after which the log is told again who holds what.
 const TELL_AGAIN_NS: u64 = 30_000_000_000;
-
-/// A class as it stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ClassStatus {
-    pub running: u32,
-    pub queued: u32,
-    /// Reads whose clients take nothing.
-    pub aside: u32,
-    pub memory_bytes: u64,
-    /// Limits in force, zeros for writes: they have none of these.
-    pub running_max: u32,
-    pub memory_bytes_max: u64,
-    pub queued_max: u32,
-    pub wait_us_max: u64,
-    pub shedding: Shedding,
-    /// Since the start.
-    pub arrived: u64,
-    pub admitted: u64,
-    pub refused: u64,
-    pub shed: u64,
-    /// Of the last interval in which there were any.
-    pub p50_us: u64,
-    pub p99_us: u64,
-}
-
-/// How the reads of a service level stand, those of both classes together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LevelStatus {
-    pub running: u64,
-    pub queued: u64,
-    /// Reads whose clients take nothing, and those that wait for memory.
-    pub aside: u64,
-    pub memory_bytes: u64,
-    /// Since the start.
-    pub admitted: u64,
-    pub refused: u64,
-    /// Reads that were ended for the memory that their level held.
-    pub killed: u64,
-}
-
-impl LevelStatus {
-    /// Both together.
-    pub fn and(self, other: LevelStatus) -> LevelStatus {
-        LevelStatus {
-            running: self.running + other.running,
-            queued: self.queued + other.queued,
-            aside: self.aside + other.aside,
-            memory_bytes: self.memory_bytes + other.memory_bytes,
-            admitted: self.admitted + other.admitted,
-            refused: self.refused + other.refused,
-            killed: self.killed + other.killed,
-        }
-    }
-}
 
 /// The reads of one class.
 type ReadsOf = Class<Turn, Permit, Charge>;

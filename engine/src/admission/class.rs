@@ -463,3 +463,27 @@ pub(super) fn is_shed(per_mille: u32, milli: &mut u32) -> bool {
     *milli %= 1000;
     is_shed
 }
+
+/// A class as it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClassStatus {
+    pub running: u32,
+    pub queued: u32,
+    /// Reads whose clients take nothing.
+    pub aside: u32,
+    pub memory_bytes: u64,
+    /// Limits in force, zeros for writes: they have none of these.
+    pub running_max: u32,
+    pub memory_bytes_max: u64,
+    pub queued_max: u32,
+    pub wait_us_max: u64,
+    pub shedding: Shedding,
+    /// Since the start.
+    pub arrived: u64,
+    pub admitted: u64,
+    pub refused: u64,
+    pub shed: u64,
+    /// Of the last interval in which there were any.
+    pub p50_us: u64,
+    pub p99_us: u64,
+}

@@ -105,6 +105,36 @@ pub struct ServiceLevel {
     pub options: LevelOptions,
 }
 
+/// How the reads of a service level stand, those of both classes together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LevelStatus {
+    pub running: u64,
+    pub queued: u64,
+    /// Reads whose clients take nothing, and those that wait for memory.
+    pub aside: u64,
+    pub memory_bytes: u64,
+    /// Since the start.
+    pub admitted: u64,
+    pub refused: u64,
+    /// Reads that were ended for the memory that their level held.
+    pub killed: u64,
+}
+
+impl LevelStatus {
+    /// Both together.
+    pub fn and(self, other: LevelStatus) -> LevelStatus {
+        LevelStatus {
+            running: self.running + other.running,
+            queued: self.queued + other.queued,
+            aside: self.aside + other.aside,
+            memory_bytes: self.memory_bytes + other.memory_bytes,
+            admitted: self.admitted + other.admitted,
+            refused: self.refused + other.refused,
+            killed: self.killed + other.killed,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

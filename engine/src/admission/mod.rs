@@ -37,9 +37,10 @@ mod write;
 mod tests;
 
 pub use account::{Account, BufferCharge};
-pub use admission::{Admission, ClassStatus, LevelStatus, Permit};
+pub use admission::{Admission, Permit};
+pub use class::ClassStatus;
 pub use governed::PlanStatus;
-pub use level::{DEFAULT_LEVEL, LevelId, LevelOptions, ServiceLevel, Workload};
+pub use level::{DEFAULT_LEVEL, LevelId, LevelOptions, LevelStatus, ServiceLevel, Workload};
 pub use long_wait::LongWait;
 pub use memory::{BatchCharge, ReadMemory, ReadMemoryStatus};
 pub use reads::{NotedRead, ReadState, ReadStatus};

@@ -535,17 +535,18 @@ fn random_comings_and_goings_keep_the_counts() {
 #[test]
 fn waits_that_were_long_are_kept_with_their_table() {
     let world = World::new(1, 1 << 20, 1000, 0);
+    let terms = (LevelId::DEFAULT, None);
     let wait = |ms: u64, table: &'static str| {
         let running = world.try_admit().unwrap();
         world.admission.admit_read(KEYS).unwrap();
-        let mut waits = Box::pin(world.admission.turn_of(KEYS, || table.to_owned()));
+        let mut waits = Box::pin(world.admission.turn_of(KEYS, terms, || table.to_owned()));
         assert!((&mut waits).now_or_never().is_none(), "there was room");
         world.clock.advance(Duration::from_millis(ms));
         drop(running);
         drop(waits.now_or_never().expect("a turn was free").unwrap());
     };
     world.admission.admit_read(KEYS).unwrap();
-    let at_once = world.admission.turn_of(KEYS, || unreachable!("nobody waited"));
+    let at_once = world.admission.turn_of(KEYS, terms, || unreachable!("nobody waited"));
     drop(at_once.now_or_never().expect("nobody is before it").unwrap());
     wait(499, "ks.short");
     assert_eq!(world.admission.long_waits(), []);

@@ -124,7 +124,7 @@ async fn listen_until(
         .map_err(|error| format!("cannot listen on {clients}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let service = Service::new(database, &memory).map_err(|status| status.message().to_owned())?;
-    let metrics = Metrics::new(service.state().sessions().own());
+    let metrics = Metrics::new(service.state().sessions().named("metrics"));
     let connections = Connections::new(memory.connections);
     let incoming = incoming(&connections, listener, service.state());
     let service = FlightServiceServer::new(Front(service))

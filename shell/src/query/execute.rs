@@ -52,6 +52,11 @@ impl Session {
     ///
     /// Errors: with a place in the text wherever there is one.
     pub async fn run(&self, statement: &Statement) -> Result<Outcome> {
+        Ok(self.hold(statement, self.run_freely(statement).await?))
+    }
+
+    /// As `run`, whatever the size of the result.
+    async fn run_freely(&self, statement: &Statement) -> Result<Outcome> {
         check_bare(statement)?;
         match self.watching(statement) {
             Some(watching) => watching.run(self.run_bare(statement).boxed()).await,
@@ -75,6 +80,15 @@ impl Session {
     ///
     /// Errors: as `run`; `Invalid` for a wrong number of parameters or rows.
     pub async fn run_with(
+        &self,
+        statement: &Statement,
+        parameters: &RecordBatch,
+    ) -> Result<Outcome> {
+        Ok(self.hold(statement, self.run_freely_with(statement, parameters).await?))
+    }
+
+    /// As `run_with`, whatever the size of the result.
+    async fn run_freely_with(
         &self,
         statement: &Statement,
         parameters: &RecordBatch,
@@ -110,8 +124,8 @@ impl Session {
             }
             let own = self.under(terms);
             match parameters {
-                None => own.run(statement).await,
-                Some(parameters) => own.run_with(statement, parameters).await,
+                None => own.run_freely(statement).await,
+                Some(parameters) => own.run_freely_with(statement, parameters).await,
             }
         };
         self.by_deadline(terms, statement.is_write(), run.boxed()).boxed()

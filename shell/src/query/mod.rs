@@ -19,6 +19,7 @@ mod each;
 mod engine;
 mod error;
 mod execute;
+mod limit;
 mod memory;
 mod outcome;
 mod parameter;

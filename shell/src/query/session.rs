@@ -25,7 +25,10 @@ use tidegate_engine::{Database, Deadline, SchemaRef, ServiceLevel, TableSchema};
 use super::aggregate;
 use super::engine::Engine;
 use super::error::{QueryError, Result};
+use super::limit::Warnings;
 use super::memory::QueryMemory;
+use super::outcome::Outcome;
+use super::parse::statement::Statement;
 use super::parse::{self, TableName};
 use super::plan::access::{partition_limit, stamp};
 use super::plan::deep;
@@ -113,6 +116,7 @@ pub struct Session {
     /// Whose statements these are.
     pub(super) name: Arc<str>,
     pub(super) tracing: Arc<Tracing>,
+    pub(super) warnings: Arc<Warnings>,
 }
 
 impl Session {
@@ -175,8 +179,9 @@ impl Session {
         context.register_udtf(REPLAY_FUNCTION, Arc::new(replay));
         let context: Context = Box::new(Arc::new(context));
         let (stamp, terms) = (Stamp::new(), None);
-        let (name, tracing) = (Arc::from(NAME), Arc::default());
-        let session = Session { database, options, context, node, stamp, terms, name, tracing };
+        let (name, tracing, warnings) = (Arc::from(NAME), Arc::default(), Arc::default());
+        let session =
+            Session { database, options, context, node, stamp, terms, name, tracing, warnings };
         session.set_keyspace(&session.options.keyspace)?;
         Ok(session)
     }
@@ -215,12 +220,20 @@ impl Session {
         let (node, stamp) = (self.node, self.stamp.copied());
         let (context, terms): (Context, _) = (Box::new(Arc::new(context)), self.terms);
         let (name, tracing) = (Arc::clone(&self.name), self.tracing.copied());
-        Session { database, options, context, node, stamp, terms, name, tracing }
+        let warnings = Arc::clone(&self.warnings);
+        Session { database, options, context, node, stamp, terms, name, tracing, warnings }
     }
 
-    /// This session under another name, by which traces and slow statements tell whose they are.
-    pub fn named(self, name: &str) -> Session {
-        Session { name: name.into(), ..self }
+    /// As [`at`](Self::at), for another client: warnings are its own, and so is the name by which
+    /// traces and slow statements tell whose they are.
+    pub fn apart(&self, keyspace: &str, name: &str) -> Session {
+        Session { name: name.into(), warnings: Arc::default(), ..self.at(keyspace) }
+    }
+
+    /// The outcome of a statement, whose rows keep to the limits of the session.
+    pub(super) fn hold(&self, statement: &Statement, outcome: Outcome) -> Outcome {
+        let limits = setting::result_limits(self.context.state_ref().read().config_options());
+        limits.hold(statement, outcome, &self.warnings)
     }
 
     /// This session as it is now, for one statement on these terms.

@@ -8,6 +8,8 @@ use datafusion::config::{ConfigExtension, ConfigOptions};
 use datafusion::prelude::SessionConfig;
 use tidegate_engine::{Catalog, DEFAULT_LEVEL, Deadline, LevelId};
 
+use super::limit::ResultLimits;
+
 extensions_options! {
     /// See the head of this file.
     pub struct Settings {
@@ -19,6 +21,10 @@ extensions_options! {
         pub service_level: String, default = DEFAULT_LEVEL.to_owned()
         /// Statements that take so many milliseconds are kept in system.slow_queries; 0 keeps none
         pub slow_query_ms: u64, default = 0
+        /// Bytes of a result from which on there is a warning; 0 is none
+        pub result_warn_bytes: u64, default = 100 << 20
+        /// Bytes at which a result ends with an error; 0 is none
+        pub result_max_bytes: u64, default = 0
     }
 }
 
@@ -34,6 +40,16 @@ pub fn bypasses_cache(options: &ConfigOptions) -> bool {
 /// Whether statements may run without the planner.
 pub fn has_short_path(options: &ConfigOptions) -> bool {
     options.extensions.get::<Settings>().is_some_and(|settings| settings.short_path)
+}
+
+/// How large results may be.
+pub fn result_limits(options: &ConfigOptions) -> ResultLimits {
+    let settings = options.extensions.get::<Settings>();
+    let of = |limit: fn(&Settings) -> u64| settings.map_or(0, limit);
+    ResultLimits {
+        warn_bytes: of(|settings| settings.result_warn_bytes),
+        max_bytes: of(|settings| settings.result_max_bytes),
+    }
 }
 
 /// Full name of the setting.

@@ -189,9 +189,9 @@ impl Sessions {
         Ok(Sessions { template, kept: Arc::new(Kept::new()), all: Mutex::default() })
     }
 
-    /// A session of the service itself, which shares the memory of all.
-    pub(super) fn own(&self) -> query::Session {
-        self.template.at(&SessionOptions::default().keyspace)
+    /// A session of this name, which shares the memory of all.
+    pub(super) fn named(&self, name: &str) -> query::Session {
+        self.template.apart(&SessionOptions::default().keyspace, name)
     }
 
     fn clock(&self) -> &Arc<dyn Clock> {
@@ -233,7 +233,7 @@ impl Sessions {
         make_room(all, SESSIONS_MAX, now_ns, |_| true).map_err(|()| {
             Status::resource_exhausted(format!("{SESSIONS_MAX} sessions are in use: try later"))
         })?;
-        let query = self.own().named(&format!("{user}#{number}"));
+        let query = self.named(&format!("{user}#{number}"));
         let session = Arc::new(FlightSession::new(query, Arc::clone(&self.kept), now_ns));
         let entry = Entry { session: Arc::clone(&session), user, connections, was_used, number };
         all.insert(name, entry);

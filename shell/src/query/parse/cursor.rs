@@ -158,6 +158,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// A whole number that is not negative.
+    pub fn natural(&mut self, what: &str) -> Result<u64> {
+        let span = self.span();
+        let number = self.number(what)?;
+        let wrong = |_| QueryError::invalid(format!("{what} is not negative")).at(span);
+        u64::try_from(number).map_err(wrong)
+    }
+
     /// A number with a unit, or several in a string.
     pub fn duration(&mut self) -> Result<Duration> {
         let found = duration(self.rest());

@@ -62,7 +62,8 @@ impl Session {
         prepared: &Prepared,
         parameters: Option<&RecordBatch>,
     ) -> Result<Outcome> {
-        self.run_made(prepared, parameters, false).await
+        let outcome = self.run_made(prepared, parameters, false).await?;
+        Ok(self.hold(&prepared.statement, outcome))
     }
 
     /// As [`Session::run_prepared`], of a query.
@@ -73,7 +74,8 @@ impl Session {
         prepared: &Prepared,
         parameters: Option<&RecordBatch>,
     ) -> Result<Outcome> {
-        self.run_made(prepared, parameters, true).await
+        let outcome = self.run_made(prepared, parameters, true).await?;
+        Ok(self.hold(&prepared.statement, outcome))
     }
 
     async fn run_made(

@@ -21,7 +21,7 @@ use crate::query::place::place;
 use crate::query::scan::metrics::add;
 use crate::query::scan::text::{ReadText, keys_text, ranges_text};
 use crate::query::session::Session;
-use crate::query::setting::{bypasses_cache, has_short_path};
+use crate::query::setting::{Terms, has_short_path};
 
 /// What is said of the path.
 const PATH: &str = "short: one read, without a plan";
@@ -40,9 +40,10 @@ impl Session {
             return Ok(None);
         }
         let Some(short) = self.short_analyzed(statement) else { return Ok(None) };
-        let past_cache = bypasses_cache(self.context.state_ref().read().config_options());
+        let (past_cache, terms) = self.read_terms(self.terms);
         let Some(command) = short.command(values, past_cache) else { return Ok(None) };
-        let command = ReadCommand { deadline: self.deadline, ..command };
+        let Terms { deadline, level } = terms;
+        let command = ReadCommand { deadline, level, ..command };
         let _turn = self.options.memory.turn().await?;
         let text = self.read_and_tell(command).await;
         let text = text.map_err(|error| place(statement, error))?;

@@ -48,16 +48,19 @@ impl Session {
         parameters: Option<&RecordBatch>,
         terms: Option<Terms>,
     ) -> Result<Option<Outcome>> {
-        let (past_cache, terms) = {
-            let state = self.context.state_ref();
-            let state = state.read();
-            let options = state.config_options();
-            let of_session = || Terms::of_options(options, &self.database.catalog());
-            (bypasses_cache(options), terms.unwrap_or_else(of_session))
-        };
+        let (past_cache, terms) = self.read_terms(terms);
         let (memory, watch) = (&self.options.memory, watch::current());
         let context = RunContext { memory, past_cache, terms, watch };
         short.run(&self.database, parameters, &context).await
+    }
+
+    /// Whether reads pass the caches, and the terms of a statement that says none itself.
+    pub(super) fn read_terms(&self, terms: Option<Terms>) -> (bool, Terms) {
+        let state = self.context.state_ref();
+        let state = state.read();
+        let options = state.config_options();
+        let of_session = || Terms::of_options(options, &self.database.catalog());
+        (bypasses_cache(options), terms.unwrap_or_else(of_session))
     }
 
     /// As [`Session::run_short`], of a statement that was not read yet.

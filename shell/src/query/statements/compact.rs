@@ -90,10 +90,7 @@ pub struct CancelCompaction {
 impl Read for CancelCompaction {
     fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
         let span = cursor.span();
-        let wanted = "the number of a compaction";
-        let number = cursor.number(wanted)?;
-        let wrong = |_| QueryError::invalid(format!("{wanted} is not negative")).at(span);
-        Ok(CancelCompaction { number: u64::try_from(number).map_err(wrong)?, span })
+        Ok(CancelCompaction { number: cursor.natural("the number of a compaction")?, span })
     }
 }
 

@@ -6,7 +6,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::list::{self, Reader};
 use super::show::Show;
-use super::summarize::Summarize;
+use super::watch::summarize::Summarize;
 use super::{Command, Read, batch};
 use crate::query::error::{ErrorKind, QueryError, Result, nearest};
 use crate::query::parse::statement::{Statement, is_word};

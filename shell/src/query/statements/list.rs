@@ -18,17 +18,18 @@ use super::definition::user_type::{CreateType, DropType};
 use super::describe::Describe;
 use super::flush::Flush;
 use super::io::{self, AlterIoClass};
+use super::load::read::KillRead;
+use super::load::service_level::{
+    self, AlterServiceLevel, CreateServiceLevel, DropServiceLevel, ShowEffective,
+};
 use super::policy::{
     AlterLoadShedding, AlterRateLimiter, AlterReadAdmission, CreatePolicy, DropPolicy,
     ExplainPolicy, RollBackPolicy,
 };
-use super::service_level::{
-    self, AlterServiceLevel, CreateServiceLevel, DropServiceLevel, ShowEffective,
-};
 use super::snapshot::SnapshotTo;
-use super::summarize::Summarize;
-use super::trace::RecordTrace;
-use super::tracing::Tracing;
+use super::watch::summarize::Summarize;
+use super::watch::trace::RecordTrace;
+use super::watch::tracing::Tracing;
 use super::{OwnStatement, Read, show};
 use crate::query::error::Result;
 use crate::query::parse::Cursor;
@@ -614,6 +615,25 @@ pub static STATEMENTS: &[StatementRow] = &[
         aliases: &["ATTACH SERVICE_LEVEL", "DETACH SERVICE LEVEL", "DETACH SERVICE_LEVEL"],
         reader: Reader::Refused(Some(NO_ROLES)),
         ..StatementRow::REFUSED
+    },
+    StatementRow {
+        words: "SHOW READS",
+        reader: Reader::Show(show::READS),
+        help: &[Help::Name(Topic::Engine, "SHOW READS")],
+        ..StatementRow::SHOW
+    },
+    StatementRow {
+        words: "KILL READ",
+        reader: Reader::Own(own::<KillRead>),
+        help: &[Help::Name(Topic::Engine, "KILL READ n")],
+        continues: Continues::Nothing,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "SHOW WARNINGS",
+        reader: Reader::Own(own::<show::ShowWarnings>),
+        help: &[Help::Name(Topic::Engine, "SHOW WARNINGS")],
+        ..StatementRow::SHOW
     },
     StatementRow {
         words: "SHOW CORRUPTION",

@@ -15,13 +15,11 @@ mod dispatch;
 mod flush;
 mod io;
 mod list;
+mod load;
 mod policy;
-mod service_level;
 mod show;
 mod snapshot;
-mod summarize;
-mod trace;
-mod tracing;
+mod watch;
 
 #[cfg(test)]
 mod tests;

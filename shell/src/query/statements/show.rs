@@ -1,16 +1,18 @@
-//! SHOW: each form stands for a query on tables of `system`.
+//! SHOW: each form stands for a query on tables of `system`, but for SHOW WARNINGS.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use datafusion::arrow::array::{ArrayRef, StringArray};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::sql::parser::Statement as SqlStatement;
 
-use super::OwnStatement;
+use super::{OwnStatement, Read};
 use crate::query::error::Result;
-use crate::query::outcome::Outcome;
-use crate::query::parse;
+use crate::query::limit::Warning;
+use crate::query::outcome::{Outcome, batch, text_schema};
 use crate::query::parse::statement::synthetic;
+use crate::query::parse::{self, Cursor};
 use crate::query::session::Session;
 
 pub const KEYSPACES: &str = "SELECT schema_name AS keyspace_name FROM information_schema.schemata \
@@ -46,7 +48,12 @@ pub const CACHE: &str = "SELECT shard, what, capacity_bytes, bytes, partitions, 
 pub const ROW_CACHE: &str =
     "SELECT * FROM system.row_cache ORDER BY keyspace_name, table_name, shard";
 
-pub const SERVICE_LEVELS: &str = "SELECT * FROM system.service_levels";
+pub const SERVICE_LEVELS: &str = "SELECT name, timeout_ms, workload_type, shares, running, queued, refused, killed \
+     FROM system.service_levels";
+
+/// Reads under way, those that came first at the top.
+pub const READS: &str = "SELECT number, table_name, service_level, class, state, \
+     CAST(round(age_ms) AS BIGINT) AS age_ms, memory_bytes FROM system.reads ORDER BY age_ms DESC";
 
 /// Those that run.
 pub const COMPACTIONS: &str = "SELECT number, keyspace_name, table_name, shard, reason, \
@@ -122,6 +129,45 @@ pub const SLOW_QUERIES: &str = "SELECT started_at, session, duration_us, rows, r
      disk_reads, statement FROM system.slow_queries ORDER BY number DESC";
 
 pub const STALLS: &str = "SELECT * FROM system.stalls ORDER BY longest_us DESC, shard";
+
+/// SHOW WARNINGS: those of the session.
+#[derive(Debug)]
+pub struct ShowWarnings;
+
+impl Read for ShowWarnings {
+    fn read(_cursor: &mut Cursor<'_>) -> Result<Self> {
+        Ok(ShowWarnings)
+    }
+}
+
+fn warnings_schema() -> SchemaRef {
+    text_schema(&["statement", "warning", "count"])
+}
+
+#[async_trait]
+impl OwnStatement for ShowWarnings {
+    async fn run(&self, session: &Session) -> Result<Outcome> {
+        let all = session.warnings.all();
+        let texts = |of: fn(&Warning) -> String| -> ArrayRef {
+            Arc::new(StringArray::from_iter_values(all.iter().map(of)))
+        };
+        let columns = vec![
+            texts(|warning| warning.shape.clone()),
+            texts(|warning| warning.text.clone()),
+            texts(|warning| warning.count.to_string()),
+        ];
+        let rows = batch(warnings_schema(), columns)?;
+        Ok(Outcome::batches(warnings_schema(), vec![rows]))
+    }
+
+    async fn schema(&self, _session: &Session) -> Result<SchemaRef> {
+        Ok(warnings_schema())
+    }
+
+    fn is_query(&self) -> bool {
+        true
+    }
+}
 
 /// A SHOW, by the query that it stands for.
 #[derive(Debug)]

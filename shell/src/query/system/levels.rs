@@ -1,31 +1,50 @@
-//! The table `system.service_levels`: what is set of each service level.
+//! The table `system.service_levels`: what is set of each service level, and how its reads stand.
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, StringArray, UInt32Array, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field};
-use tidegate_engine::Workload;
+use tidegate_engine::admission::LevelStatus;
+use tidegate_engine::{Error as EngineError, Workload};
 
-use super::columns::texts;
+use super::columns::{counts, texts};
 use crate::query::engine::Engine;
 
+type CountOf = fn(&LevelStatus) -> u64;
+
+/// Of all shards together: what there is now, then since the start.
+const COUNTS: [(&str, CountOf); 7] = [
+    ("running", |status| status.running),
+    ("queued", |status| status.queued),
+    ("aside", |status| status.aside),
+    ("memory_bytes", |status| status.memory_bytes),
+    ("admitted", |status| status.admitted),
+    ("refused", |status| status.refused),
+    ("killed", |status| status.killed),
+];
+
 pub fn fields() -> Vec<Field> {
-    vec![
+    let mut fields = vec![
         Field::new("name", DataType::Utf8, false),
         Field::new("timeout_ms", DataType::UInt64, true),
         Field::new("workload_type", DataType::Utf8, true),
         Field::new("shares", DataType::UInt32, false),
-    ]
+    ];
+    fields.extend(COUNTS.iter().map(|(name, _)| Field::new(*name, DataType::UInt64, false)));
+    fields
 }
 
-pub fn columns(database: &Engine) -> Vec<ArrayRef> {
-    let catalog = database.catalog();
-    let options = || catalog.service_levels().map(|(_, level)| level.options);
+pub async fn columns(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
+    let all = database.service_level_report().await?;
+    let options = || all.iter().map(|(_, options, _)| options);
     let workloads = options().map(|options| options.workload.map(Workload::name));
-    vec![
-        texts(catalog.service_levels().map(|(name, _)| name)),
+    let mut columns: Vec<ArrayRef> = vec![
+        texts(all.iter().map(|(name, ..)| name.as_str())),
         Arc::new(options().map(|options| options.timeout_ms).collect::<UInt64Array>()),
         Arc::new(workloads.collect::<StringArray>()),
         Arc::new(UInt32Array::from_iter_values(options().map(|options| options.shares()))),
-    ]
+    ];
+    let count = |of: &CountOf| counts(all.iter().map(|(.., status)| of(status)));
+    columns.extend(COUNTS.iter().map(|(_, of)| count(of)));
+    Ok(columns)
 }

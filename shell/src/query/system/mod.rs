@@ -7,6 +7,7 @@ mod fragments;
 mod io;
 mod levels;
 mod memory;
+mod reads;
 mod system;
 mod watch;
 

@@ -25,7 +25,7 @@ use tidegate_engine::{
 use super::columns::{count, counts, moment, optional, text, texts};
 use super::compaction;
 use super::files::{Large, corruption, corruption_fields};
-use super::{fragments, io, levels, memory, watch};
+use super::{fragments, io, levels, memory, reads, watch};
 use crate::query::engine::Engine;
 
 /// Name of the keyspace.
@@ -84,10 +84,11 @@ enum SystemTable {
     Traces,
     SlowQueries,
     LongWaits,
+    Reads,
 }
 
 impl SystemTable {
-    const ALL: [SystemTable; 23] = [
+    const ALL: [SystemTable; 24] = [
         SystemTable::Tables,
         SystemTable::Columns,
         SystemTable::Policies,
@@ -111,6 +112,7 @@ impl SystemTable {
         SystemTable::Traces,
         SystemTable::SlowQueries,
         SystemTable::LongWaits,
+        SystemTable::Reads,
     ];
 
     fn name(self) -> &'static str {
@@ -138,6 +140,7 @@ impl SystemTable {
             SystemTable::Traces => "traces",
             SystemTable::SlowQueries => "slow_queries",
             SystemTable::LongWaits => "long_waits",
+            SystemTable::Reads => "reads",
         }
     }
 
@@ -164,6 +167,7 @@ impl SystemTable {
             SystemTable::Traces => watch::trace_fields(),
             SystemTable::SlowQueries => watch::slow_fields(),
             SystemTable::LongWaits => watch::wait_fields(),
+            SystemTable::Reads => reads::fields(),
         };
         Arc::new(Schema::new(fields))
     }
@@ -191,7 +195,8 @@ impl SystemTable {
             SystemTable::Compactions => compaction::compactions(database).await,
             SystemTable::Io => io::columns(database).await,
             SystemTable::Memory => memory::columns(database, queries).await,
-            SystemTable::ServiceLevels => Ok(levels::columns(database)),
+            SystemTable::ServiceLevels => levels::columns(database).await,
+            SystemTable::Reads => reads::columns(database).await,
             SystemTable::Traces => Ok(watch::traces(database)),
             SystemTable::SlowQueries => Ok(watch::slow_queries(database)),
             SystemTable::LongWaits => watch::long_waits(database).await,

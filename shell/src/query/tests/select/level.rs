@@ -1,7 +1,9 @@
 //! Service levels as statements make them, and which one a statement has.
 
+use futures::StreamExt;
+
 use super::super::World;
-use crate::query::{ErrorKind, split};
+use crate::query::{ErrorKind, OutcomeKind, split};
 
 const SELECT: &str = "SELECT v FROM t WHERE pk = 1";
 
@@ -22,13 +24,13 @@ async fn levels_are_made_listed_changed_and_dropped() {
     world.run("CREATE SERVICE LEVEL IF NOT EXISTS gold WITH shares = 1").await;
     world.run("CREATE SERVICE_LEVEL bulk").await;
     insta::assert_snapshot!(world.rows("SHOW SERVICE LEVELS").await, @r"
-    +---------+------------+---------------+--------+
-    | name    | timeout_ms | workload_type | shares |
-    +---------+------------+---------------+--------+
-    | default |            |               | 1000   |
-    | bulk    |            |               | 1000   |
-    | gold    | 50         | interactive   | 200    |
-    +---------+------------+---------------+--------+
+    +---------+------------+---------------+--------+---------+--------+---------+--------+
+    | name    | timeout_ms | workload_type | shares | running | queued | refused | killed |
+    +---------+------------+---------------+--------+---------+--------+---------+--------+
+    | default |            |               | 1000   | 0       | 0      | 0       | 0      |
+    | bulk    |            |               | 1000   | 0       | 0      | 0       | 0      |
+    | gold    | 50         | interactive   | 200    | 0       | 0      | 0       | 0      |
+    +---------+------------+---------------+--------+---------+--------+---------+--------+
     ");
     assert_eq!(
         say("ALTER SERVICE LEVEL gold WITH workload_type = 'batch' AND timeout = '1m30s'").await,
@@ -123,4 +125,49 @@ async fn a_session_shows_what_is_in_effect_and_outlives_its_level() {
     assert!(error.help.unwrap().contains("SET tidegate.service_level = default"));
     world.run("SET tidegate.service_level = default").await;
     assert_eq!(world.column(SELECT).await, ["7"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reads_are_counted_with_their_level_seen_and_killed() {
+    let world = world().await;
+    world.run("CREATE SERVICE LEVEL gold WITH shares = 200").await;
+    let admitted = "SELECT admitted FROM system.service_levels WHERE name = 'gold'";
+    for (path, count) in [("true", "1"), ("false", "2")] {
+        world.run(&format!("SET tidegate.short_path = {path}")).await;
+        world.column(&format!("{SELECT} USING SERVICE LEVEL gold")).await;
+        assert_eq!(world.column(admitted).await, [count], "{path}");
+    }
+    world.run("SET tidegate.service_level = gold").await;
+    world.column(SELECT).await;
+    assert_eq!(world.column(admitted).await, ["3"], "the planner's path, by the session");
+    world.run("SET tidegate.short_path = true").await;
+    world.column(SELECT).await;
+    assert_eq!(world.column(admitted).await, ["4"]);
+
+    // A read whose client takes one batch and no more.
+    world.run("CREATE TABLE wide (pk int, ck int, v text, PRIMARY KEY (pk, ck))").await;
+    let rows = "SELECT 1, CAST(value AS int), 'some text of a row' FROM range(20000)";
+    world.run(&format!("INSERT INTO wide (pk, ck, v) {rows}")).await;
+    let OutcomeKind::Rows(mut slow) = world.run("SELECT * FROM wide WHERE pk = 1").await.kind
+    else {
+        panic!("a query has rows");
+    };
+    slow.next().await.unwrap().unwrap();
+    let seen = "SELECT number FROM system.reads WHERE table_name = 'default.wide' \
+                AND service_level = 'gold' AND class = 'keys'";
+    let numbers = world.column(seen).await;
+    assert_eq!(numbers.len(), 1, "{}", world.rows("SHOW READS").await);
+    let killed = world.column(&format!("KILL READ {}", numbers[0])).await;
+    assert_eq!(killed, [format!("Read {} is ended.", numbers[0])]);
+    let error = loop {
+        match slow.next().await.expect("a read that was ended says so") {
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert!(error.message.contains("KILL READ"), "{error}");
+    assert!(world.column(seen).await.is_empty());
+    let error = world.error(&format!("KILL READ {}", numbers[0])).await;
+    assert!(error.help.unwrap().contains("SHOW READS"));
+    assert_eq!(world.error("KILL READ -1").await.kind, ErrorKind::Invalid);
 }

@@ -4,5 +4,6 @@ mod distinct;
 mod file;
 mod level;
 mod partition_limit;
+mod result;
 mod stamp;
 mod timeout;

@@ -117,7 +117,7 @@ async fn traces_are_a_table() {
 async fn a_session_traces_its_own_statements_only() {
     let world = cold().await;
     world.run("TRACING ON").await;
-    let other = world.session.at("default").named("other");
+    let other = world.session.apart("default", "other");
     other.execute("TRACING OFF").await.unwrap();
     other.execute(PAGE).await.unwrap().collect().await.unwrap();
     assert!(other.take_trace().is_none() && world.session.take_trace().is_none());

@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 
-use super::{OwnStatement, Read};
 use crate::query::error::{QueryError, Result, Span};
 use crate::query::outcome::Outcome;
 use crate::query::parse::Cursor;
 use crate::query::session::Session;
+use crate::query::statements::{OwnStatement, Read};
 
 #[derive(Debug)]
 pub enum RecordTrace {

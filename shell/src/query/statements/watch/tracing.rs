@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 
-use super::{OwnStatement, Read};
 use crate::query::error::Result;
 use crate::query::outcome::Outcome;
 use crate::query::parse::Cursor;
 use crate::query::session::Session;
+use crate::query::statements::{OwnStatement, Read};
 use crate::query::watch::TracingMode;
 
 /// `TRACING ON`, `COMPACT` or `OFF`; without a word it says how it stands.

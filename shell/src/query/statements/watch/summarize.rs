@@ -16,12 +16,12 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as SqlStatement;
 use sqlparser::tokenizer::TokenWithSpan;
 
-use super::{OwnStatement, Read};
 use crate::query::error::{QueryError, Result};
 use crate::query::outcome::{Outcome, batch};
 use crate::query::parse::statement::synthetic;
 use crate::query::parse::{self, Cursor};
 use crate::query::session::Session;
+use crate::query::statements::{OwnStatement, Read};
 
 /// Aggregates whose values are texts, in the order of the answer.
 const TEXTS: [&str; 7] = ["min", "max", "avg", "std", "q25", "q50", "q75"];

@@ -10,16 +10,16 @@ use sqlparser::tokenizer::Token;
 use tidegate_engine::config::{LEVEL_SHARES_DEFAULT, LEVEL_SHARES_MAX};
 use tidegate_engine::{DEFAULT_LEVEL, LevelOptions, Workload};
 
-use super::io::shares;
-use super::{OwnStatement, Read};
 use crate::query::error::{QueryError, Result};
 use crate::query::outcome::{Outcome, batch, text_schema};
 use crate::query::parse::{Cursor, Name};
 use crate::query::session::Session;
 use crate::query::setting::SERVICE_LEVEL;
+use crate::query::statements::io::shares;
+use crate::query::statements::{OwnStatement, Read};
 
 /// What the options are called.
-pub(super) const OPTIONS: &[&str] = &["shares", "timeout", "workload_type"];
+pub const OPTIONS: &[&str] = &["shares", "timeout", "workload_type"];
 
 /// What a statement says of a level; an option that it does not name stays as it is.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,0 +1,109 @@
+//! Limits of a result: from one size on it is worth a warning, at another it ends with an error.
+//!
+//! A result comes batch by batch and is never held here; its client may hold all of it.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array as _, ArrayRef, RecordBatch};
+use futures::{StreamExt, future};
+
+use super::warnings::Warnings;
+use crate::query::error::{QueryError, Result};
+use crate::query::outcome::{Outcome, OutcomeKind};
+use crate::query::parse::statement::Statement;
+
+/// Bytes of all rows of a result; 0 for no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResultLimits {
+    pub warn_bytes: u64,
+    pub max_bytes: u64,
+}
+
+/// What came of a result.
+struct Count {
+    rows: u64,
+    bytes: u64,
+    has_warned: bool,
+}
+
+impl ResultLimits {
+    /// The outcome of a statement, whose rows keep to the limits.
+    pub fn hold(
+        self,
+        statement: &Statement,
+        outcome: Outcome,
+        warnings: &Arc<Warnings>,
+    ) -> Outcome {
+        let OutcomeKind::Rows(rows) = outcome.kind else { return outcome };
+        if self.warn_bytes == 0 && self.max_bytes == 0 {
+            return Outcome { kind: OutcomeKind::Rows(rows), ..outcome };
+        }
+        let (statement, warnings) = (statement.clone(), Arc::clone(warnings));
+        let mut count = Count { rows: 0, bytes: 0, has_warned: false };
+        let mut has_ended = false;
+        let held = rows.map(move |batch| -> Result<RecordBatch> {
+            let batch = batch?;
+            self.add(&batch, &mut count, &statement, &warnings)?;
+            Ok(batch)
+        });
+        // Behind an error nothing comes any more: shards and operators stop as it is dropped.
+        let held = held.take_while(move |batch| {
+            let goes_on = !has_ended;
+            has_ended |= batch.is_err();
+            future::ready(goes_on)
+        });
+        Outcome { kind: OutcomeKind::Rows(held.boxed()), ..outcome }
+    }
+
+    /// Counts a batch.
+    ///
+    /// Errors: `Invalid` where the result is larger than it may be.
+    fn add(
+        self,
+        batch: &RecordBatch,
+        count: &mut Count,
+        statement: &Statement,
+        warnings: &Warnings,
+    ) -> Result<()> {
+        count.rows += batch.num_rows() as u64;
+        count.bytes += bytes(batch);
+        let Count { rows, bytes, has_warned } = count;
+        if self.max_bytes > 0 && *bytes > self.max_bytes {
+            let max = self.max_bytes;
+            let message =
+                format!("the result has {bytes} bytes after {rows} rows, and {max} is most");
+            return Err(QueryError::invalid(message).with_help(
+                "add LIMIT or a condition, select fewer columns, or raise \
+                 tidegate.result_max_bytes (0 is no limit)",
+            ));
+        }
+        if self.warn_bytes > 0 && *bytes > self.warn_bytes && !*has_warned {
+            *has_warned = true;
+            let warn = self.warn_bytes;
+            warnings.add(
+                statement,
+                format!(
+                    "the result has over {warn} bytes: {rows} rows were not all of it; LIMIT or a \
+                     condition makes it smaller"
+                ),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of a column that are not worth a closer look.
+const FEW_BYTES: usize = 4096;
+
+/// Bytes of the rows of a batch, without what its columns share with others.
+fn bytes(batch: &RecordBatch) -> u64 {
+    let of_column = |column: &ArrayRef| {
+        let whole = column.get_array_memory_size();
+        if whole <= FEW_BYTES {
+            return whole as u64;
+        }
+        // A type that has no such size counts with all that it holds.
+        column.to_data().get_slice_memory_size().unwrap_or(whole) as u64
+    };
+    batch.columns().iter().map(of_column).sum()
+}

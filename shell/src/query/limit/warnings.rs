@@ -1,0 +1,102 @@
+//! Warnings of a session: one for each shape of statement.
+
+use std::sync::Mutex;
+
+use sqlparser::tokenizer::Token;
+
+use crate::query::parse::statement::Statement;
+
+/// Warnings that are kept; a further one takes the place of the oldest.
+const WARNINGS_MAX: usize = 100;
+/// Characters of a statement that are kept.
+const SHAPE_MAX: usize = 200;
+
+/// What was worth a warning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// The statement, with `?` for each value.
+    pub shape: String,
+    pub text: String,
+    /// How often it came.
+    pub count: u64,
+}
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub struct Warnings(Mutex<Vec<Warning>>);
+
+impl Warnings {
+    /// Keeps a warning. The log is told of the first of each shape.
+    pub fn add(&self, statement: &Statement, text: String) {
+        let shape = shape(statement);
+        let mut all = self.0.lock().expect("nobody panics while adding a warning");
+        if let Some(known) = all.iter_mut().find(|known| known.shape == shape) {
+            known.count += 1;
+            known.text = text;
+            return;
+        }
+        tracing::warn!(statement = shape, "{text}");
+        if all.len() == WARNINGS_MAX {
+            all.remove(0);
+        }
+        all.push(Warning { shape, text, count: 1 });
+    }
+
+    /// All of them, in the order in which they first came.
+    pub fn all(&self) -> Vec<Warning> {
+        self.0.lock().expect("nobody panics while adding a warning").clone()
+    }
+}
+
+/// A statement without its values.
+fn shape(statement: &Statement) -> String {
+    let mut shape = String::new();
+    for token in statement.tokens() {
+        if !shape.is_empty() {
+            shape.push(' ');
+        }
+        match &token.token {
+            Token::Number(..) | Token::SingleQuotedString(_) | Token::Placeholder(_) => {
+                shape.push('?');
+            }
+            other => shape.push_str(&other.to_string()),
+        }
+    }
+    match shape.char_indices().nth(SHAPE_MAX) {
+        None => shape,
+        Some((end, _)) => format!("{}…", &shape[..end]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::parse::statement::split;
+
+    #[test]
+    fn statements_of_one_shape_have_one_warning() {
+        let warnings = Warnings::default();
+        let add = |text: &str, warning: &str| {
+            warnings.add(&split(text).unwrap()[0], warning.to_owned());
+        };
+        add("SELECT a FROM t WHERE b = 5", "first");
+        add("SELECT a FROM t WHERE b = 'x'", "second");
+        add("SELECT a FROM t WHERE c = ?", "other");
+        let all = warnings.all();
+        let shown: Vec<_> = all.iter().map(|w| (&*w.shape, &*w.text, w.count)).collect();
+        assert_eq!(
+            shown,
+            [
+                ("SELECT a FROM t WHERE b = ?", "second", 2),
+                ("SELECT a FROM t WHERE c = ?", "other", 1)
+            ]
+        );
+        for n in 0..WARNINGS_MAX {
+            add(&format!("SELECT c{n} FROM t"), "more");
+        }
+        let all = warnings.all();
+        assert_eq!((all.len(), &*all[0].shape), (WARNINGS_MAX, "SELECT c0 FROM t"));
+        add(&format!("SELECT {} FROM t", "ä".repeat(2 * SHAPE_MAX)), "long");
+        assert_eq!(warnings.all()[WARNINGS_MAX - 1].shape.chars().count(), SHAPE_MAX + 1);
+    }
+}
