@@ -145,6 +145,8 @@ impl Session {
         settings.optimizer.enable_topk_aggregation = false;
         let runtime = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::clone(options.memory.pool()))
+            // Files come and go between two statements.
+            .with_object_list_cache_limit(0)
             .build_arc()?;
         let state = SessionStateBuilder::new()
             .with_config(config)
@@ -285,7 +287,11 @@ impl Session {
     /// The logical plan of SQL whose tables all exist.
     pub(super) async fn plan(&self, mut sql: SqlStatement) -> Result<LogicalPlan> {
         let state = self.context.state();
+        let mut files = Vec::new();
         for reference in state.resolve_table_references(&sql)? {
+            if is_file(reference.table()) {
+                files.push(reference.table().to_owned());
+            }
             self.check_table(reference)?;
         }
         let headings = headings(&sql);
@@ -303,7 +309,14 @@ impl Session {
             parse::tell_apart(sql, all)?;
             planned = state.statement_to_plan(sql.clone()).await;
         }
-        let mut plan = planned?;
+        let mut plan = planned.map_err(|error| {
+            let error = QueryError::from(error);
+            // What a reader of files says of one does not name it.
+            match files.is_empty() {
+                true => error,
+                false => error.with_help(format!("the statement reads {}", files.join(", "))),
+            }
+        })?;
         if has_row_in {
             plan = row_in::resolve(plan)?;
         }

@@ -510,6 +510,7 @@ mod tests {
         "SHOW SERVICE LEVELS",
         "SHOW STALLS",
         "SHOW TABLES",
+        "SNAPSHOT TO 'dir'",
         "SHOW SLOW QUERIES",
         "SUMMARIZE reading",
         "TRACING COMPACT",

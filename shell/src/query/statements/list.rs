@@ -350,11 +350,7 @@ pub static STATEMENTS: &[StatementRow] = &[
     StatementRow {
         words: "SNAPSHOT TO",
         reader: Reader::Own(own::<SnapshotTo>),
-        help: &[Help::Form(
-            Topic::Engine,
-            "SNAPSHOT TO 'dir'",
-            "copies everything, by second names of files",
-        )],
+        help: &[Help::Name(Topic::Engine, "SNAPSHOT TO 'dir'")],
         continues: Continues::Nothing,
         ..StatementRow::PLAIN
     },

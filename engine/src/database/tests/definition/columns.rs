@@ -341,7 +341,7 @@ fn a_change_that_the_power_cuts_is_made_or_not() {
                 if is_over {
                     break;
                 }
-                turns += 1 + turns / 16;
+                turns += 1;
             }
             assert!(undone > 3 && done > 3, "{undone} undone, {done} done");
         });
