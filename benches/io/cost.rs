@@ -41,6 +41,10 @@ impl Disk for Blank {
         ready(Ok(())).boxed_local()
     }
 
+    fn link<'a>(&'a self, _: &'a Path, _: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
+        ready(Ok(())).boxed_local()
+    }
+
     fn remove<'a>(&'a self, _: &'a Path) -> LocalBoxFuture<'a, Result<()>> {
         ready(Ok(())).boxed_local()
     }

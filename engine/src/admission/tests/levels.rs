@@ -135,7 +135,7 @@ fn beyond_twice_its_part_one_read_goes_on_and_beyond_four_times_none() {
     // A batch counts twice while it is built.
     let (first, one) = grown(first, 240 * KIB);
     let (mut second, two) = grown(second, 240 * KIB);
-    assert_eq!(world.status().memory_bytes, 3 * BASE + (4 * 240 << 10));
+    assert_eq!(world.status().memory_bytes, 3 * BASE + ((4 * 240) << 10));
     let third_alone = grown(third, 200 * KIB);
     let mut starved = grow(first, 200 * KIB);
     assert!((&mut starved).now_or_never().is_none(), "the third goes on alone");
