@@ -165,9 +165,6 @@ impl Admission {
         (level, deadline): (LevelId, Option<Deadline>),
         table: impl FnOnce() -> String,
     ) -> Result<Permit> {
-        if let Some(permit) = self.turn_now(class, level) {
-            return Ok(permit);
-        }
         let clock = &self.inner.clock;
         let since_ns = clock.monotonic_ns();
         let turn = self.turn(class, level, deadline).await;
@@ -456,7 +453,7 @@ impl Inner {
             names: &names,
             busy_per_mille: self.busy_per_mille.get(),
             has_memory: class.free_bytes(level) >= class.base_bytes(),
-            has_turns: class.has_turns(level),
+            has_turns: class.has_turn(level),
         });
         tracing::warn!("a read got no further: {report}");
     }

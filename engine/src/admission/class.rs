@@ -187,14 +187,12 @@ impl<T, P, C> Class<T, P, C> {
 
     /// Bytes that reads of a level may have beside those that they have.
     pub fn free_bytes(&self, level: LevelId) -> u64 {
-        let facts = self.facts(self.at(level));
-        facts.part.saturating_sub(facts.used).saturating_add(facts.spare)
+        self.facts(self.at(level)).free_bytes()
     }
 
     /// Whether a level may run one read more.
-    pub fn has_turns(&self, level: LevelId) -> bool {
-        let facts = self.facts(self.at(level));
-        facts.running < facts.turns || facts.spare_turns > 0
+    pub fn has_turn(&self, level: LevelId) -> bool {
+        self.facts(self.at(level)).has_turn()
     }
 
     /// A read comes.

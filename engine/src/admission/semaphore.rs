@@ -34,6 +34,18 @@ pub(super) struct Facts {
     pub has_blessed: bool,
 }
 
+impl Facts {
+    /// Whether it may run one read more.
+    pub fn has_turn(&self) -> bool {
+        self.running < self.turns || self.spare_turns > 0
+    }
+
+    /// Bytes that its reads may have beside those that they hold.
+    pub fn free_bytes(&self) -> u64 {
+        self.part.saturating_sub(self.used).saturating_add(self.spare)
+    }
+}
+
 /// What a read asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Question {
@@ -59,16 +71,15 @@ pub(super) enum Decision {
 
 /// See the head of this file.
 pub(super) fn decide(facts: &Facts, question: Question) -> Decision {
-    let has_turn = facts.running < facts.turns || facts.spare_turns > 0;
     let over = |times: u64, bytes: u64| {
         let beyond = facts.used.saturating_add(bytes).saturating_sub(facts.spare);
         beyond >= facts.part.saturating_mul(times)
     };
-    let free = facts.part.saturating_sub(facts.used).saturating_add(facts.spare);
+    let free = facts.free_bytes();
     match question {
         // Reads that wait for their clients may have all, and a client may wait for this one.
         _ if facts.running == 0 && !matches!(question, Question::More { .. }) => Decision::Yes,
-        Question::Begin { .. } | Question::Return if !has_turn => Decision::NoTurn,
+        Question::Begin { .. } | Question::Return if !facts.has_turn() => Decision::NoTurn,
         Question::Return => Decision::Yes,
         Question::Begin { bytes } if bytes <= free => Decision::Yes,
         Question::Begin { .. } => Decision::NoMemory,

@@ -67,6 +67,9 @@ impl Shard {
         level: LevelId,
         (deadline, schema): (Option<Deadline>, &SchemaRef),
     ) -> Result<Permit> {
+        if let Some(permit) = self.admission.turn_now(class, level) {
+            return Ok(permit);
+        }
         let terms = (level, deadline);
         let turn = pin!(self.admission.turn_of(class, terms, || schema.full_name()));
         let Some(most) = self.admission.wait_max(class, level) else { return turn.await };
@@ -106,10 +109,9 @@ impl Shard {
                 self.admission.admit_read(class)?;
                 self.admit_partitions(&table, &command.partitions)?;
                 let waiting = timer(Count::TimeAdmission);
-                let schema = command.schema.clone();
                 let mut permit = tokio::select! {
                     biased;
-                    permit = self.wait_turn(class, level, (deadline, &schema)) => permit?,
+                    permit = self.wait_turn(class, level, (deadline, &command.schema)) => permit?,
                     () = batches.closed() => return Ok(()),
                 };
                 permit.show(&noted);

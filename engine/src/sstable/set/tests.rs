@@ -352,15 +352,22 @@ fn damage_of_the_last_edits_is_noticed_once_they_are_sealed() {
     assert!(error.contains("at offset 0") && error.contains("damage"), "{error}");
 }
 
+/// A disk on which the directory is there, durably.
+async fn with_directory(seed: u64) -> SimulatedDisk {
+    let disk = SimulatedDisk::new(seed);
+    let shared = disk.shared();
+    shared.create_directories(directory()).await.unwrap();
+    for folder in directory().ancestors() {
+        shared.sync_directory(folder).await.unwrap();
+    }
+    disk
+}
+
 #[tokio::test]
 async fn what_was_set_aside_is_there_after_a_power_cut() {
     for seed in 0..8 {
-        let disk = SimulatedDisk::new(seed);
+        let disk = with_directory(seed).await;
         let shared = disk.shared();
-        shared.create_directories(directory()).await.unwrap();
-        for folder in directory().ancestors() {
-            shared.sync_directory(folder).await.unwrap();
-        }
         for name in ["me-3-big-Data.db", "me-3-big-TOC.txt"] {
             write_file_atomically(&*shared, &directory().join(name), b"x").await.unwrap();
         }
@@ -377,12 +384,8 @@ async fn what_was_set_aside_is_there_after_a_power_cut() {
 #[tokio::test]
 async fn the_first_edit_is_there_after_a_power_cut() {
     for seed in 0..8 {
-        let disk = SimulatedDisk::new(seed);
+        let disk = with_directory(seed).await;
         let shared = disk.shared();
-        shared.create_directories(directory()).await.unwrap();
-        for folder in directory().ancestors() {
-            shared.sync_directory(folder).await.unwrap();
-        }
         let mut manifest = Manifest::open(shared, &path()).await.unwrap();
         manifest.append(vec![add(1)]).await.unwrap();
         let after = Manifest::open(disk.power_cut().shared(), &path()).await.unwrap();
