@@ -94,13 +94,19 @@ fn python() -> PathBuf {
     std::env::var_os("TIDEGATE_PYTHON").map_or_else(|| "python3".into(), PathBuf::from)
 }
 
-fn has_driver() -> bool {
-    Command::new(python())
+/// Whether Python has the driver; else the check of this name is skipped.
+fn has_driver(check: &str) -> bool {
+    let has = Command::new(python())
         .args(["-c", "import adbc_driver_flightsql.dbapi, pyarrow.flight"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()
-        .is_ok_and(|status| status.success())
+        .is_ok_and(|status| status.success());
+    if !has {
+        let reason = format!("{} has no adbc_driver_flightsql and pyarrow", python().display());
+        skip(check, &reason);
+    }
+    has
 }
 
 #[test]
@@ -200,9 +206,8 @@ fn a_long_chain_of_operators_is_run_or_refused() {
 
 #[test]
 fn the_python_driver_can_do_what_it_can_do() {
-    if !has_driver() {
-        let reason = format!("{} has no adbc_driver_flightsql and pyarrow", python().display());
-        return skip("ADBC driver", &reason);
+    if !has_driver("ADBC driver") {
+        return;
     }
     let directory = tempfile::tempdir().unwrap();
     let service = Service::start(directory.path());

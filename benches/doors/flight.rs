@@ -9,17 +9,16 @@ use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::sql::client::FlightSqlServiceClient;
 use arrow_flight::sql::{
-    ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult, Any,
     CommandPreparedStatementQuery, CommandPreparedStatementUpdate, CommandStatementIngest,
     DoPutPreparedStatementResult, DoPutUpdateResult, ProstMessageExt, TableDefinitionOptions,
     TableExistsOption, TableNotExistOption,
 };
-use arrow_flight::{Action, FlightData, FlightDescriptor, FlightInfo, PutResult};
+use arrow_flight::{FlightData, FlightDescriptor, FlightInfo, PutResult};
 use futures::future::join_all;
 use futures::{StreamExt, TryStreamExt, stream};
 use prost::Message;
 use prost::bytes::Bytes;
-use tidegate::flight::Exchange;
+use tidegate::flight::{Exchange, prepare};
 use tidegate::query::{Session, SessionOptions, split};
 use tidegate_engine::clock::Random;
 use tidegate_engine::{Database, Options};
@@ -94,7 +93,7 @@ async fn ingest(address: &str, count: i64) -> f64 {
 /// Rows a second, bound at once to a prepared INSERT, as drivers do it: in one DoPut.
 async fn executemany(address: &str, count: i64) -> f64 {
     let mut client = raw(address).await;
-    let handle = prepare(&mut client, INSERT).await;
+    let handle = prepare(&mut client, INSERT).await.unwrap();
     let command = CommandPreparedStatementUpdate { prepared_statement_handle: handle };
     let descriptor = FlightDescriptor::new_cmd(command.as_any().encode_to_vec());
     let mut figures = Vec::new();
@@ -161,19 +160,6 @@ fn arrow_bytes(batch: &RecordBatch) -> usize {
 fn wall() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
-}
-
-/// The handle of a prepared statement.
-async fn prepare(client: &mut Raw, text: &str) -> Bytes {
-    let query = text.to_owned();
-    let request = ActionCreatePreparedStatementRequest { query, transaction_id: None };
-    let body = request.as_any().encode_to_vec();
-    let action = Action::new("CreatePreparedStatement", body);
-    let mut answer = client.do_action(action).await.unwrap().into_inner();
-    let body = answer.try_next().await.unwrap().unwrap().body;
-    let any = Any::decode(&*body).unwrap();
-    let prepared: ActionCreatePreparedStatementResult = any.unpack().unwrap().unwrap();
-    prepared.prepared_statement_handle
 }
 
 fn descriptor(handle: Bytes) -> FlightDescriptor {
@@ -248,7 +234,7 @@ async fn exchanges(server: &Server, handle: &Bytes, calls: usize, partitions: i6
 async fn point_reads(server: &Server, clients: usize, calls: usize, partitions: i64) -> (f64, f64) {
     let handle = match partitions {
         0 => Bytes::from_static(&[b'h'; 120]),
-        _ => prepare(&mut raw(&server.address).await, POINT).await,
+        _ => prepare(&mut raw(&server.address).await, POINT).await.unwrap(),
     };
     let connected = join_all((0..clients).map(|_| raw(&server.address))).await;
     let run = |number: usize, mut client: Raw| {
@@ -276,7 +262,7 @@ async fn point_reads(server: &Server, clients: usize, calls: usize, partitions: 
 
 async fn print_point_reads(arguments: &Arguments, server: &Server, partitions: i64, here: &Path) {
     let mut client = raw(&server.address).await;
-    let handle = prepare(&mut client, POINT).await;
+    let handle = prepare(&mut client, POINT).await.unwrap();
     let mut answers = execute(&mut client, &handle, (1, 1)).await;
     answers.exchange = exchanged(&mut client, &handle).await;
     let file = here.join("answers");

@@ -6,16 +6,13 @@ use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, StringArray};
 use arrow::datatypes::Int64Type;
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::flight_service_client::FlightServiceClient;
-use arrow_flight::sql::{
-    ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult, Any,
-    CommandPreparedStatementQuery, ProstMessageExt,
-};
-use arrow_flight::{Action, FlightData, FlightDescriptor};
+use arrow_flight::sql::{CommandPreparedStatementQuery, ProstMessageExt};
+use arrow_flight::{FlightData, FlightDescriptor};
 use futures::future::join_all;
 use futures::stream;
 use prost::Message;
 use prost::bytes::Bytes;
-use tidegate::flight::Exchange;
+use tidegate::flight::{Exchange, prepare};
 use tonic::{Code, Status};
 
 use super::*;
@@ -170,13 +167,8 @@ fn every_message_says_which_execution_it_answers() {
     let directory = tempfile::tempdir().unwrap();
     client_threads().block_on(async {
         let (_service, _, mut raw) = started(directory.path()).await;
-        let query = "SELECT v FROM t WHERE pk = ? AND ck = ?".to_owned();
-        let request = ActionCreatePreparedStatementRequest { query, transaction_id: None };
-        let action = Action::new("CreatePreparedStatement", request.as_any().encode_to_vec());
-        let body = raw.do_action(action).await.unwrap().into_inner().message().await.unwrap();
-        let prepared: ActionCreatePreparedStatementResult =
-            Any::decode(&*body.unwrap().body).unwrap().unpack().unwrap().unwrap();
-        let prepared_statement_handle = prepared.prepared_statement_handle;
+        let query = "SELECT v FROM t WHERE pk = ? AND ck = ?";
+        let prepared_statement_handle = prepare(&mut raw, query).await.unwrap();
         let command = CommandPreparedStatementQuery { prepared_statement_handle };
         let named = FlightDescriptor::new_cmd(command.as_any().encode_to_vec());
         let keys: Vec<_> = [5, 999]
@@ -218,9 +210,8 @@ fn the_examples_run() {
             "the last visit of 100 pages read; page 7 was seen last by visitor 23"
         ]
     );
-    if !has_driver() {
-        let reason = format!("{} has no adbc_driver_flightsql and pyarrow", python().display());
-        return skip("DoExchange from Python", &reason);
+    if !has_driver("DoExchange from Python") {
+        return;
     }
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/exchange.py");
     let output = Command::new(python()).arg(script).arg(&service.address).output().unwrap();

@@ -33,7 +33,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 
-pub use self::exchange::client::Exchange;
+pub use self::exchange::client::{Exchange, prepare};
 
 use self::admission::Connections;
 use self::front::Front;

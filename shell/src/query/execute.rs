@@ -18,7 +18,7 @@ use tidegate_engine::{DEFAULT_LEVEL, Deadline, SchemaRef};
 use super::error::{QueryError, Result};
 use super::outcome::{Description, Outcome, OutcomeKind};
 use super::parameter::{check_count, row_of};
-use super::parse::said::is_taker;
+use super::parse::said::{Said, is_taker};
 use super::parse::statement::{Statement, split};
 use super::place::place;
 use super::session::Session;
@@ -158,6 +158,10 @@ impl Session {
             return Ok(None);
         }
         let said = statement.said();
+        // Most statements say nothing, and the level of those that name none has no time.
+        if *said == Said::default() && self.has_default_level() {
+            return Ok(None);
+        }
         let level = match &said.level {
             Some(name) => self.level(&name.value).map_err(|error| error.at(name.span))?,
             None => self.level(&self.service_level()).map_err(|error| {

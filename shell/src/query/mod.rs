@@ -47,7 +47,8 @@ pub use datafusion::arrow;
 pub use error::{ErrorKind, QueryError, Result, Span, nearest};
 pub use memory::QueryMemory;
 pub use outcome::{
-    Description, Outcome, OutcomeKind, RowStream, applied_count, count_schema, without_unsaid,
+    Description, Outcome, OutcomeKind, RowStream, applied_count, column_bytes, count_schema,
+    without_unsaid,
 };
 pub use parameter::fit;
 pub use parse::statement::{Statement, is_complete, split};

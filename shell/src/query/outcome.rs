@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray, UInt64Array};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use futures::{FutureExt, Stream, StreamExt};
 use tidegate_engine::Deadline;
@@ -115,6 +115,13 @@ impl Outcome {
         }
         Ok(batches)
     }
+}
+
+/// Bytes of the rows of a column: of buffers that it shares its part alone, where its type says how
+/// large that is.
+pub fn column_bytes(column: &ArrayRef) -> usize {
+    let part = column.to_data().get_slice_memory_size();
+    part.unwrap_or_else(|_| column.get_array_memory_size())
 }
 
 /// How many of the answers of a write with IF say that it was done.

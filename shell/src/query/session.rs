@@ -20,7 +20,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::{LogicalPlan, Union};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement as SqlStatement;
-use tidegate_engine::{Database, Deadline, SchemaRef, ServiceLevel, TableSchema};
+use tidegate_engine::{DEFAULT_LEVEL, Database, Deadline, SchemaRef, ServiceLevel, TableSchema};
 
 use super::aggregate;
 use super::engine::Engine;
@@ -253,6 +253,13 @@ impl Session {
     /// The service level of statements that name none.
     pub fn service_level(&self) -> String {
         setting::service_level(self.context.state_ref().read().config_options()).to_owned()
+    }
+
+    /// Whether that is the one which is always there, and which nobody changes.
+    pub(super) fn has_default_level(&self) -> bool {
+        let state = self.context.state_ref();
+        let state = state.read();
+        setting::service_level(state.config_options()) == DEFAULT_LEVEL
     }
 
     /// What `SET tidegate.service_level` does.

@@ -62,16 +62,8 @@ impl Exchange {
         client: &mut FlightServiceClient<Channel>,
         text: &str,
     ) -> Result<Self, Status> {
-        let request =
-            ActionCreatePreparedStatementRequest { query: text.to_owned(), transaction_id: None };
-        let action = Action::new("CreatePreparedStatement", request.as_any().encode_to_vec());
-        let mut answer = client.do_action(action).await?.into_inner();
-        let unreadable = || Status::internal("the service answers with no prepared statement");
-        let body = answer.message().await?.ok_or_else(unreadable)?.body;
-        let any = Any::decode(&*body).map_err(|_| unreadable())?;
-        let prepared: ActionCreatePreparedStatementResult =
-            any.unpack().ok().flatten().ok_or_else(unreadable)?;
-        Exchange::open(client, prepared.prepared_statement_handle).await
+        let handle = prepare(client, text).await?;
+        Exchange::open(client, handle).await
     }
 
     /// Opens a stream for the handle of a prepared statement.
@@ -149,6 +141,25 @@ impl Exchange {
         drop(room);
         answered.await.map_err(|_| self.calls.end())?
     }
+}
+
+/// The handle of a prepared statement.
+///
+/// Errors: those of the statement, and UNAVAILABLE without a connection.
+pub async fn prepare(
+    client: &mut FlightServiceClient<Channel>,
+    text: &str,
+) -> Result<Bytes, Status> {
+    let request =
+        ActionCreatePreparedStatementRequest { query: text.to_owned(), transaction_id: None };
+    let action = Action::new("CreatePreparedStatement", request.as_any().encode_to_vec());
+    let mut answer = client.do_action(action).await?.into_inner();
+    let unreadable = || Status::internal("the service answers with no prepared statement");
+    let body = answer.message().await?.ok_or_else(unreadable)?.body;
+    let any = Any::decode(&*body).map_err(|_| unreadable())?;
+    let prepared: ActionCreatePreparedStatementResult =
+        any.unpack().ok().flatten().ok_or_else(unreadable)?;
+    Ok(prepared.prepared_statement_handle)
 }
 
 fn types(schema: &Schema) -> impl Iterator<Item = &DataType> {

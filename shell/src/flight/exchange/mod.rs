@@ -14,7 +14,7 @@ pub mod client;
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::array::RecordBatch;
 use arrow::ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
 use arrow_flight::decode::{DecodedPayload, FlightDataDecoder};
 use arrow_flight::error::FlightError;
@@ -37,6 +37,7 @@ use super::session::Held;
 use super::statement;
 use super::stream::{DoGet, is_bare, no_rows};
 use super::ticket::Bound;
+use crate::query::column_bytes;
 
 /// Executions of one stream that run at once.
 const AT_ONCE: usize = 16;
@@ -187,9 +188,7 @@ fn messages(batch: &RecordBatch, tag: &Bytes, is_last: bool) -> Result<Vec<Fligh
 
 /// A batch in pieces of about [`MESSAGE_BYTES`].
 fn pieces(batch: &RecordBatch) -> Vec<RecordBatch> {
-    // Without what a slice leaves out of its buffers.
-    let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
-    let bytes: usize = batch.columns().iter().map(bytes).sum();
+    let bytes: usize = batch.columns().iter().map(column_bytes).sum();
     let count = bytes.div_ceil(MESSAGE_BYTES).clamp(1, batch.num_rows().max(1));
     let rows = batch.num_rows().div_ceil(count).max(1);
     let starts = (0..batch.num_rows().max(1)).step_by(rows);

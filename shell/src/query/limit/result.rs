@@ -9,7 +9,7 @@ use futures::{StreamExt, future};
 
 use super::warnings::Warnings;
 use crate::query::error::{QueryError, Result};
-use crate::query::outcome::{Outcome, OutcomeKind};
+use crate::query::outcome::{Outcome, OutcomeKind, column_bytes};
 use crate::query::parse::statement::Statement;
 
 /// Bytes of all rows of a result; 0 for no limit.
@@ -99,11 +99,8 @@ const FEW_BYTES: usize = 4096;
 fn bytes(batch: &RecordBatch) -> u64 {
     let of_column = |column: &ArrayRef| {
         let whole = column.get_array_memory_size();
-        if whole <= FEW_BYTES {
-            return whole as u64;
-        }
-        // A type that has no such size counts with all that it holds.
-        column.to_data().get_slice_memory_size().unwrap_or(whole) as u64
+        let own = if whole <= FEW_BYTES { whole } else { column_bytes(column) };
+        own as u64
     };
     batch.columns().iter().map(of_column).sum()
 }

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use datafusion::arrow::array::{Array, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
@@ -31,6 +31,7 @@ use datafusion::physical_plan::{
 use futures::{Stream, StreamExt};
 
 use super::union::Changed;
+use crate::query::outcome::column_bytes;
 use crate::query::types::growing::is_growing;
 
 /// What a batch of computed values aims at.
@@ -220,11 +221,7 @@ fn next_rows(rows: usize, bytes: usize) -> usize {
 
 /// What the columns of a batch hold, of shared buffers their part alone.
 fn bytes_of(batch: &RecordBatch) -> usize {
-    let bytes = |column: &Arc<dyn Array>| {
-        let data = column.to_data();
-        data.get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size())
-    };
-    batch.columns().iter().map(bytes).sum()
+    batch.columns().iter().map(column_bytes).sum()
 }
 
 impl Stream for WideStream {

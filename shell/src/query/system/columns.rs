@@ -21,6 +21,10 @@ pub(super) fn count(name: &str) -> Field {
     Field::new(name, DataType::UInt64, false)
 }
 
+pub(super) fn shard() -> Field {
+    Field::new("shard", DataType::UInt32, false)
+}
+
 pub(super) fn optional(name: &str, ty: DataType) -> Field {
     Field::new(name, ty, true)
 }

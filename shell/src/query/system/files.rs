@@ -6,7 +6,7 @@ use datafusion::arrow::array::{ArrayRef, BooleanArray, StringArray, UInt32Array}
 use datafusion::arrow::datatypes::{DataType, Field};
 use tidegate_engine::{Error as EngineError, LargeDataReport, LargeKind};
 
-use super::columns::{counts, texts};
+use super::columns::{count, counts, shard, text, texts};
 use crate::query::engine::Engine;
 
 /// What a table of large data lists.
@@ -15,18 +15,6 @@ pub(in crate::query) enum Large {
     Partitions,
     Rows,
     Cells,
-}
-
-fn text(name: &str) -> Field {
-    Field::new(name, DataType::Utf8, false)
-}
-
-fn count(name: &str) -> Field {
-    Field::new(name, DataType::UInt64, false)
-}
-
-fn shard() -> Field {
-    Field::new("shard", DataType::UInt32, false)
 }
 
 impl Large {

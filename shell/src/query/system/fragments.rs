@@ -13,7 +13,7 @@ use tidegate_engine::{
     Error as EngineError, FragmentKind, PartitionKey, Position, TableSchema, Value,
 };
 
-use super::columns::texts;
+use super::columns::{shard, texts};
 use crate::query::engine::Engine;
 use crate::query::types::literal::{self, prefix_text};
 
@@ -28,7 +28,7 @@ pub fn fields() -> Vec<Field> {
         text("keyspace_name"),
         text("table_name"),
         text("partition"),
-        Field::new("shard", DataType::UInt32, false),
+        shard(),
         text("source"),
         text("kind"),
         Field::new("from_key", DataType::Utf8, true),

@@ -7,7 +7,7 @@ use datafusion::arrow::datatypes::{DataType, Field};
 use tidegate_engine::admission::LevelStatus;
 use tidegate_engine::{Error as EngineError, Workload};
 
-use super::columns::{counts, texts};
+use super::columns::{count, counts, optional, text, texts};
 use crate::query::engine::Engine;
 
 type CountOf = fn(&LevelStatus) -> u64;
@@ -25,12 +25,12 @@ const COUNTS: [(&str, CountOf); 7] = [
 
 pub fn fields() -> Vec<Field> {
     let mut fields = vec![
-        Field::new("name", DataType::Utf8, false),
-        Field::new("timeout_ms", DataType::UInt64, true),
-        Field::new("workload_type", DataType::Utf8, true),
+        text("name"),
+        optional("timeout_ms", DataType::UInt64),
+        optional("workload_type", DataType::Utf8),
         Field::new("shares", DataType::UInt32, false),
     ];
-    fields.extend(COUNTS.iter().map(|(name, _)| Field::new(*name, DataType::UInt64, false)));
+    fields.extend(COUNTS.iter().map(|(name, _)| count(name)));
     fields
 }
 
@@ -44,7 +44,7 @@ pub async fn columns(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
         Arc::new(workloads.collect::<StringArray>()),
         Arc::new(UInt32Array::from_iter_values(options().map(|options| options.shares()))),
     ];
-    let count = |of: &CountOf| counts(all.iter().map(|(.., status)| of(status)));
-    columns.extend(COUNTS.iter().map(|(_, of)| count(of)));
+    let column = |of: &CountOf| counts(all.iter().map(|(.., status)| of(status)));
+    columns.extend(COUNTS.iter().map(|(_, of)| column(of)));
     Ok(columns)
 }

@@ -22,7 +22,7 @@ use tidegate_engine::{
     ClusteringOrder, ColumnKind, CommitlogReport, Error as EngineError, PolicyReport,
 };
 
-use super::columns::{count, counts, moment, optional, text, texts};
+use super::columns::{count, counts, moment, optional, shard, text, texts};
 use super::compaction;
 use super::files::{Large, corruption, corruption_fields};
 use super::{fragments, io, levels, memory, reads, watch};
@@ -202,10 +202,6 @@ impl SystemTable {
             SystemTable::LongWaits => watch::long_waits(database).await,
         }
     }
-}
-
-fn shard() -> Field {
-    Field::new("shard", DataType::UInt32, false)
 }
 
 fn table_fields() -> Vec<Field> {
@@ -484,11 +480,7 @@ const ROW_CACHE_COUNTS: [(&str, CountOf); 15] = [
 
 fn row_cache_fields() -> Vec<Field> {
     let text = |name: &str| Field::new(name, DataType::Utf8, false);
-    let mut fields = vec![
-        text("keyspace_name"),
-        text("table_name"),
-        Field::new("shard", DataType::UInt32, false),
-    ];
+    let mut fields = vec![text("keyspace_name"), text("table_name"), shard()];
     let counts = ROW_CACHE_COUNTS.iter();
     fields.extend(counts.map(|(name, _)| Field::new(*name, DataType::UInt64, false)));
     fields.push(Field::new("continuity", DataType::Float64, true));

@@ -11,7 +11,7 @@ use tidegate_engine::Error as EngineError;
 use tidegate_engine::policy::admission::WorkClass;
 use tidegate_engine::probe::{Count, Step};
 
-use super::columns::{count, counts, moment, optional, text, texts};
+use super::columns::{count, counts, moment, optional, shard, text, texts};
 use crate::query::engine::Engine;
 use crate::query::watch::Record;
 
@@ -83,7 +83,7 @@ pub fn slow_queries(database: &Engine) -> Vec<ArrayRef> {
 /// A row a read that waited long for its turn.
 pub fn wait_fields() -> Vec<Field> {
     vec![
-        Field::new("shard", DataType::UInt32, false),
+        shard(),
         Field::new("at", moment(), false),
         text("table_name"),
         text("class"),
