@@ -47,9 +47,10 @@ pub use database::{
     AdmissionReport, AlteredTable, AttachProgress, Attached, AttachedFile, Attachment, BatchStream,
     CacheReport, Catalog, ColumnChange, CommitlogReport, CompactionEnd, CompactionRecord,
     CompactionReport, ConditionalWrite, DamageReport, Database, Deciding, Decision, Getting,
-    GettingMany, Import, ImportProgress, Imported, IoReport, LargeDataReport, LeftOut, MemoryPool,
-    MemoryReport, NewColumn, OnUnknown, Options, RateReport, ReadReport, RecordingSummary,
-    RowCacheReport, Scan, Snapshot, SstableReport, TableReport, WriteBatch, Writing,
+    GettingMany, HotReport, Import, ImportProgress, Imported, IoReport, LargeDataReport, LeftOut,
+    MemoryPool, MemoryReport, NewColumn, OnUnknown, Options, RateReport, ReadReport,
+    RecordingSummary, RowCacheReport, Scan, Snapshot, SstableReport, TableReport,
+    WriteBatch, Writing,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};

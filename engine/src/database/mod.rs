@@ -31,8 +31,8 @@ pub use definition::{AlteredTable, ColumnChange, NewColumn};
 pub use import::{Import, ImportProgress, Imported};
 pub use memory::{MemoryPool, MemoryReport};
 pub use report::{
-    AdmissionReport, CacheReport, CommitlogReport, DamageReport, IoReport, LargeDataReport,
-    RateReport, ReadReport, RowCacheReport, TableReport,
+    AdmissionReport, CacheReport, CommitlogReport, DamageReport, HotReport, IoReport,
+    LargeDataReport, RateReport, ReadReport, RowCacheReport, TableReport,
 };
 pub use shard::recording::RecordingSummary;
 pub use shard::{CompactionEnd, CompactionRecord, ConditionalWrite, Decision, LeftOut, Shard};

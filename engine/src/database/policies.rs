@@ -2,6 +2,7 @@
 //!
 //! Not here: how it is done (`governance`).
 
+use std::collections::BTreeMap;
 use std::future::ready;
 use std::rc::Rc;
 
@@ -10,8 +11,9 @@ use futures::future::BoxFuture;
 
 use super::catalog::check_name;
 use super::database::Database;
-use super::report::{AdmissionReport, RateReport, ReadReport};
+use super::report::{AdmissionReport, HotReport, RateReport, ReadReport};
 use super::shard::Shard;
+use crate::admission::rate::HotPartition;
 use crate::admission::{LevelId, LongWait, ReadStatus};
 use crate::error::{Error, Result};
 use crate::governance::{
@@ -20,6 +22,8 @@ use crate::governance::{
 use crate::plugin::World;
 use crate::policy::PolicyFailure;
 use crate::policy::admission::WorkClass;
+use crate::schema::TableId;
+use crate::schema::table_schema::SchemaRef;
 
 impl Database {
     /// Runs a change of policies after those of the catalog before it and to its end.
@@ -220,6 +224,30 @@ impl Database {
                 waits.into_iter().map(move |wait| (shard, wait))
             };
             Ok((0..).zip(all).flat_map(of_shard).collect())
+        }
+        .boxed()
+    }
+
+    /// The partitions that were asked most of late, those with most operations first; those of
+    /// dropped tables are left out.
+    ///
+    /// Errors: `Closed`.
+    pub fn hot_partitions(&self) -> BoxFuture<'_, Result<Vec<HotReport>>> {
+        async move {
+            let catalog = self.catalog();
+            let tables: BTreeMap<TableId, &SchemaRef> =
+                catalog.all_tables().map(|schema| (schema.id, schema)).collect();
+            let all = self.of_shards("hot partitions", |shard| shard.hot.borrow().all()).await?;
+            let of_shard = |(shard, hot): (u32, Vec<HotPartition>)| {
+                let report = |hot: HotPartition| {
+                    let schema = SchemaRef::clone(tables.get(&hot.table)?);
+                    Some(HotReport { shard, schema, hot })
+                };
+                hot.into_iter().filter_map(report).collect::<Vec<_>>()
+            };
+            let mut reports: Vec<HotReport> = (0..).zip(all).flat_map(of_shard).collect();
+            reports.sort_by_key(|report| std::cmp::Reverse(report.hot.reads + report.hot.writes));
+            Ok(reports)
         }
         .boxed()
     }

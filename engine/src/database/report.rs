@@ -1,8 +1,10 @@
 //! Reports of the engine about itself: one struct a row. Not here: policies (`governance`).
 
+use crate::admission::rate::HotPartition;
 use crate::admission::{ClassStatus, ReadStatus};
 use crate::cache::RowCacheStats;
 use crate::io::{Class, ClassSettings, ClassStats};
+use crate::schema::table_schema::SchemaRef;
 use crate::sstable::Damage;
 use crate::table::LargeThing;
 
@@ -69,6 +71,15 @@ pub struct RateReport {
     /// Operations for which the table of counts had no place: they went through.
     pub not_counted: u64,
     pub last_failure: Option<String>,
+}
+
+/// A partition that is asked often.
+#[derive(Debug, Clone)]
+pub struct HotReport {
+    pub shard: u32,
+    /// Its table.
+    pub schema: SchemaRef,
+    pub hot: HotPartition,
 }
 
 /// Something large in an SSTable of a table.

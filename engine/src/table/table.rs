@@ -243,7 +243,7 @@ impl Table {
         *self.refused_columns.borrow_mut() = columns;
     }
 
-    pub(super) fn id(&self) -> TableId {
+    pub fn id(&self) -> TableId {
         self.schema.borrow().id
     }
 

@@ -501,6 +501,7 @@ mod tests {
         "SHOW COMPACTIONS",
         "SHOW CORRUPTION",
         "SHOW EFFECTIVE SERVICE LEVEL",
+        "SHOW HOT PARTITIONS",
         "SHOW KEYSPACES",
         "SHOW MEMORY",
         "SHOW POLICIES",

@@ -6,11 +6,13 @@
 //!                                               └── beyond ── policy ──> goes through or is refused
 //! ```
 //! Invariant: memory is fixed, an operation costs a few probes, and a refusal allocates nothing but
-//! its error. Not here: the limits themselves (options of tables), Wasm (`plugin/`).
+//! its error. `hot.rs` counts all partitions, limited or not, for who looks for the hot ones. Not
+//! here: the limits themselves (options of tables), Wasm (`plugin/`).
 
 mod bucket;
 mod counters;
 mod decaying;
+mod hot;
 mod limiter;
 
 #[cfg(test)]
@@ -19,4 +21,5 @@ mod tests;
 pub use bucket::Buckets;
 pub use counters::{CounterStats, Counters};
 pub use decaying::Decaying;
+pub use hot::{HotPartition, HotPartitions};
 pub use limiter::{Limiter, LimiterStats};

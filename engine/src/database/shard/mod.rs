@@ -43,7 +43,7 @@ pub use self::left_out::LeftOut;
 use self::log_limit::LogLimit;
 use super::layout::Layout;
 use super::snapshot::logged::LoggedBatches;
-use crate::admission::rate::Limiter;
+use crate::admission::rate::{HotPartitions, Limiter};
 use crate::admission::{Admission, ReadMemory};
 use crate::cache::PageCache;
 use crate::clock::{Random, Timestamps};
@@ -111,6 +111,8 @@ pub struct Shard {
     pub(in crate::database) has_batches_folder: Cell<bool>,
     /// Limits of how often a partition is read and written.
     pub(in crate::database) limiter: Rc<RefCell<Limiter>>,
+    /// Which partitions are asked most.
+    pub(in crate::database) hot: RefCell<HotPartitions>,
     /// What is let in, and what waits for it.
     pub(in crate::database) admission: Rc<Admission>,
     policies: Rc<ShardPolicies>,
@@ -123,7 +125,9 @@ impl Shard {
         let cache = PageCache::new(options.cache_bytes, key);
         context.files.set_max(options.open_files);
         // Of the key, so that the draws of the shard stay what they were.
-        let limiter = Rc::new(RefCell::new(Limiter::new(Random::new(key).next_u64())));
+        let mut of_key = Random::new(key);
+        let limiter = Rc::new(RefCell::new(Limiter::new(of_key.next_u64())));
+        let hot = HotPartitions::new(of_key.next_u64(), context.clock.monotonic_ns());
         let admission = Rc::new(Admission::new(context.clock.clone(), options.read_memory.clone()));
         let policies = ShardPolicies::new(Parts {
             context: context.clone(),
@@ -150,6 +154,7 @@ impl Shard {
             locks: Rc::default(),
             has_batches_folder: Cell::new(false),
             limiter,
+            hot: RefCell::new(hot),
             admission,
             policies,
         })
@@ -267,10 +272,21 @@ impl Shard {
         self.remove_directory(&self.options.layout.table(schema)).await
     }
 
-    /// Counts a read or write against the limit of its partition.
+    /// Counts a read or write of a partition, and against its limit.
     ///
     /// Errors: `RateLimited`.
     fn admit(&self, table: &Table, key: &PartitionKey, operation: Operation) -> Result<()> {
+        let admitted = self.admit_within_limit(table, key, operation);
+        self.hot.borrow_mut().count((table.id(), key), operation, admitted.is_err());
+        admitted
+    }
+
+    fn admit_within_limit(
+        &self,
+        table: &Table,
+        key: &PartitionKey,
+        operation: Operation,
+    ) -> Result<()> {
         let options = table.options();
         let limits = &options.per_partition_rate_limit;
         if !Limiter::is_limited(limits, operation) {

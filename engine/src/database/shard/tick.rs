@@ -33,6 +33,7 @@ impl Shard {
                 shard.watch_compactions();
                 shard.policies.tick();
                 shard.watch_admission();
+                shard.hot.borrow_mut().tick(context.clock.monotonic_ns());
             }
         });
     }

@@ -619,6 +619,12 @@ pub static STATEMENTS: &[StatementRow] = &[
         ..StatementRow::SHOW
     },
     StatementRow {
+        words: "SHOW HOT PARTITIONS",
+        reader: Reader::Show(show::HOT_PARTITIONS),
+        help: &[Help::Name(Topic::Engine, "SHOW HOT PARTITIONS")],
+        ..StatementRow::SHOW
+    },
+    StatementRow {
         words: "KILL READ",
         reader: Reader::Own(own::<KillRead>),
         help: &[Help::Name(Topic::Engine, "KILL READ n")],

@@ -55,6 +55,11 @@ pub const SERVICE_LEVELS: &str = "SELECT name, timeout_ms, workload_type, shares
 pub const READS: &str = "SELECT number, table_name, service_level, class, state, \
      CAST(round(age_ms) AS BIGINT) AS age_ms, memory_bytes FROM system.reads ORDER BY age_ms DESC";
 
+/// The partitions that are asked most, of all shards.
+pub const HOT_PARTITIONS: &str = "SELECT keyspace_name || '.' || table_name AS table_name, \
+     partition, reads, writes, rejected FROM system.hot_partitions \
+     ORDER BY reads + writes DESC, table_name, partition LIMIT 20";
+
 /// Those that run.
 pub const COMPACTIONS: &str = "SELECT number, keyspace_name, table_name, shard, reason, \
      input_sstables, input_bytes, done_percent, bytes_per_second, seconds_left \

@@ -15,12 +15,10 @@ use tidegate_engine::{
 
 use super::columns::{shard, texts};
 use crate::query::engine::Engine;
-use crate::query::types::literal::{self, prefix_text};
+use crate::query::types::literal::{self, KEY_SEPARATOR, prefix_text};
 
 /// Parts of each source that are shown.
 const PARTS_MAX: usize = 10_000;
-/// Between the values of a partition key of several columns.
-const SEPARATOR: &str = ", ";
 
 pub fn fields() -> Vec<Field> {
     let text = |name: &str| Field::new(name, DataType::Utf8, false);
@@ -107,12 +105,12 @@ fn key(schema: &TableSchema, text: &str) -> Result<PartitionKey, EngineError> {
     let columns: Vec<_> = schema.partition_key().collect();
     let texts: Vec<&str> = match columns.len() {
         1 => vec![text],
-        _ => text.split(SEPARATOR).collect(),
+        _ => text.split(KEY_SEPARATOR).collect(),
     };
     if texts.len() != columns.len() {
         let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
         let message =
-            format!("partition '{text}' has not the values of: {}", names.join(SEPARATOR));
+            format!("partition '{text}' has not the values of: {}", names.join(KEY_SEPARATOR));
         return Err(EngineError::invalid(message));
     }
     let parse = |(column, text): (&&tidegate_engine::Column, &&str)| {

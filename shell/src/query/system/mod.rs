@@ -4,6 +4,7 @@ mod columns;
 mod compaction;
 mod files;
 mod fragments;
+mod hot;
 mod io;
 mod levels;
 mod memory;

@@ -25,7 +25,7 @@ use tidegate_engine::{
 use super::columns::{count, counts, moment, optional, shard, text, texts};
 use super::compaction;
 use super::files::{Large, corruption, corruption_fields};
-use super::{fragments, io, levels, memory, reads, watch};
+use super::{fragments, hot, io, levels, memory, reads, watch};
 use crate::query::engine::Engine;
 
 /// Name of the keyspace.
@@ -85,10 +85,11 @@ enum SystemTable {
     SlowQueries,
     LongWaits,
     Reads,
+    HotPartitions,
 }
 
 impl SystemTable {
-    const ALL: [SystemTable; 24] = [
+    const ALL: [SystemTable; 25] = [
         SystemTable::Tables,
         SystemTable::Columns,
         SystemTable::Policies,
@@ -113,6 +114,7 @@ impl SystemTable {
         SystemTable::SlowQueries,
         SystemTable::LongWaits,
         SystemTable::Reads,
+        SystemTable::HotPartitions,
     ];
 
     fn name(self) -> &'static str {
@@ -141,6 +143,7 @@ impl SystemTable {
             SystemTable::SlowQueries => "slow_queries",
             SystemTable::LongWaits => "long_waits",
             SystemTable::Reads => "reads",
+            SystemTable::HotPartitions => "hot_partitions",
         }
     }
 
@@ -168,6 +171,7 @@ impl SystemTable {
             SystemTable::SlowQueries => watch::slow_fields(),
             SystemTable::LongWaits => watch::wait_fields(),
             SystemTable::Reads => reads::fields(),
+            SystemTable::HotPartitions => hot::fields(),
         };
         Arc::new(Schema::new(fields))
     }
@@ -197,6 +201,7 @@ impl SystemTable {
             SystemTable::Memory => memory::columns(database, queries).await,
             SystemTable::ServiceLevels => levels::columns(database).await,
             SystemTable::Reads => reads::columns(database).await,
+            SystemTable::HotPartitions => hot::columns(database).await,
             SystemTable::Traces => Ok(watch::traces(database)),
             SystemTable::SlowQueries => Ok(watch::slow_queries(database)),
             SystemTable::LongWaits => watch::long_waits(database).await,

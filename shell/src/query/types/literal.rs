@@ -13,7 +13,10 @@ use tidegate_engine::hex::unhex;
 use tidegate_engine::schema::value::{format_uuid, parse_uuid};
 use tidegate_engine::schema::varint::parse_varint;
 use tidegate_engine::schema::{DataType, Value};
-use tidegate_engine::{ClusteringKey, TableSchema};
+use tidegate_engine::{ClusteringKey, Column, PartitionKey, TableSchema};
+
+/// Between the values of a key of several columns.
+pub const KEY_SEPARATOR: &str = ", ";
 
 /// A value as SQL shows it, without quotes.
 pub fn text(value: &Value) -> String {
@@ -193,14 +196,20 @@ fn hex(text: &str) -> Option<Vec<u8>> {
 /// The values of a clustering prefix, as text.
 pub fn prefix_text(table: &TableSchema, key: &ClusteringKey) -> String {
     let Ok(stored) = key.stored(table) else { return "?".to_owned() };
-    let values: Vec<String> = table
-        .clustering_key()
-        .zip(stored)
-        .map(|(column, bytes)| {
-            Value::decode(&column.ty, &bytes).map_or_else(|_| "?".to_owned(), |value| text(&value))
-        })
-        .collect();
-    values.join(", ")
+    joined(table.clustering_key().zip(stored.iter().map(|bytes| &**bytes)))
+}
+
+/// The values of a partition key, as text.
+pub fn partition_text(table: &TableSchema, key: &PartitionKey) -> String {
+    let Ok(stored) = key.components(table) else { return "?".to_owned() };
+    joined(table.partition_key().zip(stored))
+}
+
+fn joined<'a>(stored: impl Iterator<Item = (&'a Column, &'a [u8])>) -> String {
+    let value = |(column, bytes): (&Column, &[u8])| {
+        Value::decode(&column.ty, bytes).map_or_else(|_| "?".to_owned(), |value| text(&value))
+    };
+    stored.map(value).collect::<Vec<_>>().join(KEY_SEPARATOR)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::*;
 
 mod deadlines;
+mod hot;
 mod killed;
 mod partition_limit;
 mod watched;

@@ -2,6 +2,7 @@
 
 mod distinct;
 mod file;
+mod hot;
 mod level;
 mod partition_limit;
 mod result;
