@@ -304,6 +304,7 @@ impl<S: 'static> Post<S> {
     async fn serve(self) {
         let mut batch = Vec::new();
         while self.next(&mut batch).await {
+            self.monitor.groups.begin_mail();
             let mut jobs_begun = 0;
             let mut count = 0;
             let mut rest = batch.drain(..);
@@ -334,11 +335,14 @@ impl<S: 'static> Post<S> {
                     if rest.len() > 0 {
                         self.stats.set_mail_waits(true);
                     }
+                    self.monitor.groups.end_mail(false);
                     preempt::yield_now().await;
+                    self.monitor.groups.begin_mail();
                 }
             }
             drop(rest);
             self.stats.add_jobs(count);
+            self.monitor.groups.end_mail(false);
         }
         self.close();
     }
@@ -374,6 +378,7 @@ impl<S: 'static> Post<S> {
     /// Accepts nothing from now on, neither mail nor callers.
     fn close(&self) {
         self.mailbox.close();
+        self.monitor.groups.end_mail(true);
         if let Some(lease) = &self.lease {
             lease.leave();
         }

@@ -3,7 +3,7 @@
 //! `executor.rs` starts a shard and carries calls to it; `mail.rs` is what waits for it in
 //! `mailbox.rs`; `request.rs` answers short calls without a task; `lease.rs` lets a caller answer
 //! its own short call while the shard's thread sleeps; `preempt.rs` makes long tasks yield and
-//! counts those that do not; `pace.rs` has work in the background rest between turns; `timer.rs`
+//! counts those that do not; `shares.rs` divides turns among groups of tasks; `pace.rs` has work in the background rest between turns; `timer.rs`
 //! sleeps by the shard's clock; `gate.rs` waits for work to end; `aside.rs` does on another thread
 //! what would hold a shard up; `stats.rs` is what an onlooker may read. Invariant: a shard's state
 //! is touched by one thread at a time, which has its lease, and everything that crosses to another
@@ -18,6 +18,7 @@ mod mailbox;
 mod pace;
 mod preempt;
 mod request;
+mod shares;
 mod stats;
 mod timer;
 
@@ -32,5 +33,6 @@ pub use pace::Pace;
 pub(crate) use preempt::EachTurn;
 pub use preempt::{maybe_yield, need_preempt, spawn_detached, spawn_local, yield_now};
 pub use request::{Answering, Ask, Asking, wait};
+pub use shares::{charge_group, in_group, set_groups};
 pub use stats::{RuntimeStats, Stall, Stretch};
 pub use timer::{RealTimer, SimulatedTimer, Timer};

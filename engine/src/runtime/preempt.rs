@@ -44,6 +44,7 @@ use tokio::task::AbortHandle;
 
 use super::gate::{Gate, GateGuard};
 use super::pace;
+use super::shares::{self, Groups};
 use super::stats::{RuntimeStats, Stretch};
 use crate::clock::{Clock, Random};
 use crate::config::TASK_QUOTA_US;
@@ -130,10 +131,17 @@ pub async fn yield_now() {
     if let Some(rest) = pace::rest() {
         return rest.await;
     }
+    let mut queued = shares::queue_up();
+    if let Some(queued) = &mut queued {
+        queued.await;
+    }
     let doorbell = CURRENT.with_borrow(|current| current.as_ref()?.doorbell.clone());
     match doorbell {
         Some(doorbell) => doorbell.ring_and_wait().await,
         None => tokio::task::yield_now().await,
+    }
+    if let Some(queued) = queued {
+        queued.begin();
     }
 }
 
@@ -213,6 +221,7 @@ pub(super) struct Monitor {
     spawn_count: Cell<u64>,
     /// Tasks of callers that had the lease on other threads.
     deferred: RefCell<Vec<Deferred>>,
+    pub(super) groups: Rc<Groups>,
 }
 
 impl Monitor {
@@ -247,6 +256,7 @@ impl Monitor {
         turns: Option<(RefCell<Random>, u64)>,
         on_panic: OnPanic,
     ) -> Self {
+        let groups = Groups::new(clock.clone());
         Monitor {
             shard,
             clock,
@@ -268,6 +278,7 @@ impl Monitor {
             aborts: RefCell::new(BTreeMap::new()),
             spawn_count: Cell::new(0),
             deferred: RefCell::default(),
+            groups,
         }
     }
 
@@ -378,6 +389,7 @@ impl Monitor {
         work: impl FnOnce() -> T,
     ) -> Result<T, Box<dyn Any + Send>> {
         let outer = CURRENT.replace(Some(self.clone()));
+        let outer_groups = shares::exchange(Some(self.groups.clone()));
         let outer_calls = CALLS_LEFT.replace(0);
         self.running.set(name);
         self.begin_turn(self.clock.monotonic_ns());
@@ -386,6 +398,8 @@ impl Monitor {
         let took_ns = end.saturating_sub(self.poll_start_ns.get());
         CALLS_LEFT.set(outer_calls);
         CURRENT.set(outer);
+        shares::exchange(outer_groups);
+        self.groups.end_turn(self.stats.mail_waits());
         if took_ns > QUOTA_NS {
             self.look(end, None);
             self.add_stall(self.running.get(), end, took_ns);

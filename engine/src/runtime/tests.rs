@@ -3,6 +3,7 @@
 mod asking;
 mod idle;
 mod lease;
+mod shares;
 mod storm;
 
 use std::cell::Cell;
