@@ -5,6 +5,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::str::FromStr;
 
+use super::fair_queue::Flow;
 use crate::error::{Error, Result};
 
 /// Whose request it is. The order is that of `wit/v0.1/io-priority.wit`.
@@ -25,6 +26,8 @@ pub enum Class {
 thread_local! {
     /// That of the task that is polled.
     static CURRENT: Cell<Class> = const { Cell::new(Class::Query) };
+    /// Its flow within the class.
+    static FLOW: Cell<Flow> = Cell::new(Flow::default());
 }
 
 impl Class {
@@ -82,6 +85,30 @@ pub async fn run_as<F: Future>(class: Class, future: F) -> F::Output {
     .await
 }
 
+/// Runs a future whose requests belong to a flow of their class. Tasks that it spawns do not.
+pub async fn run_in<F: Future>(flow: Flow, future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        let _outer = OuterFlow(FLOW.replace(flow));
+        future.as_mut().poll(context)
+    })
+    .await
+}
+
+/// The flow of the task that runs on this thread.
+pub(super) fn current_flow() -> Flow {
+    FLOW.get()
+}
+
+/// The flow that comes back when the poll is over, also by a panic.
+struct OuterFlow(Flow);
+
+impl Drop for OuterFlow {
+    fn drop(&mut self) {
+        FLOW.set(self.0);
+    }
+}
+
 /// The class that comes back when the poll is over, also by a panic.
 struct Outer(Class);
 
@@ -104,6 +131,17 @@ mod tests {
         }
         let error = "disk".parse::<Class>().expect_err("no class").to_string();
         assert!(error.contains("query, commitlog, flush, compaction, maintenance"), "{error}");
+    }
+
+    #[test]
+    fn a_flow_is_that_of_its_own_future_only() {
+        let flow = |id| Flow { id, shares: 7 };
+        let seen = run_in(flow(1), async {
+            let inner = run_in(flow(2), async { current_flow() }).await;
+            (inner, current_flow())
+        });
+        assert_eq!(seen.now_or_never(), Some((flow(2), flow(1))));
+        assert_eq!(current_flow(), Flow::default());
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! Each class has a sum of what its requests cost, divided by its shares; the least sum is next. A
 //! class that had nothing to do cannot save up: when it comes back its sum is raised to that of the
 //! class served last, less a bounded credit. Start-time fair queueing (Goyal et al. 1996) with the
-//! credit of ScyllaDB's fair queue.
+//! credit of ScyllaDB's fair queue. Within a class, flows divide what the class gets by the same
+//! rule, without a credit.
 
 use std::collections::VecDeque;
 
@@ -23,7 +24,106 @@ pub struct FairQueue<T> {
 struct ClassQueue<T> {
     shares: f64,
     sum: f64,
+    requests: Flows<T>,
+}
+
+/// Requests of one class that go together, and their part of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flow {
+    pub id: u64,
+    pub shares: u32,
+}
+
+impl Default for Flow {
+    /// That of whatever names none.
+    fn default() -> Self {
+        Flow { id: 0, shares: 1000 }
+    }
+}
+
+/// Flows that are remembered while they have nothing to do.
+const IDLE_FLOWS_MAX: usize = 16;
+
+/// The requests of one class.
+#[derive(Debug)]
+struct Flows<T> {
+    all: Vec<FlowQueue<T>>,
+    /// The sum of the flow served last.
+    last: f64,
+}
+
+#[derive(Debug)]
+struct FlowQueue<T> {
+    flow: Flow,
+    sum: f64,
     requests: VecDeque<(u64, T)>,
+}
+
+impl<T> FlowQueue<T> {
+    fn charge(&mut self, cost: u64) {
+        self.sum += cost.max(1) as f64 / f64::from(self.flow.shares.max(1));
+    }
+}
+
+impl<T> Flows<T> {
+    fn new() -> Self {
+        Flows { all: Vec::new(), last: 0.0 }
+    }
+
+    fn len(&self) -> usize {
+        self.all.iter().map(|flow| flow.requests.len()).sum()
+    }
+
+    /// The flow, which begins where it had nothing to do.
+    fn awake(&mut self, flow: Flow) -> &mut FlowQueue<T> {
+        let known = self.all.iter().position(|known| known.flow.id == flow.id);
+        let at = known.unwrap_or_else(|| {
+            if self.all.len() >= IDLE_FLOWS_MAX {
+                self.all.retain(|flow| !flow.requests.is_empty());
+            }
+            self.all.push(FlowQueue { flow, sum: 0.0, requests: VecDeque::new() });
+            self.all.len() - 1
+        });
+        let own = &mut self.all[at];
+        own.flow = flow;
+        if own.requests.is_empty() {
+            own.sum = own.sum.max(self.last);
+        }
+        own
+    }
+
+    /// Where the flow is that had least for its shares.
+    fn next(&self) -> Option<usize> {
+        let waiting = (0..self.all.len()).filter(|at| !self.all[*at].requests.is_empty());
+        waiting.min_by(|a, b| self.all[*a].sum.total_cmp(&self.all[*b].sum))
+    }
+
+    fn front_cost(&self) -> Option<u64> {
+        self.all[self.next()?].requests.front().map(|(cost, _)| *cost)
+    }
+
+    fn pop(&mut self) -> Option<(u64, T)> {
+        let at = self.next()?;
+        let (cost, request) = self.all[at].requests.pop_front()?;
+        self.last = self.last.max(self.all[at].sum);
+        self.all[at].charge(cost);
+        Some((cost, request))
+    }
+
+    /// Charges a flow for a request that did not have to wait.
+    fn pass(&mut self, flow: Flow, cost: u64) {
+        let own = self.awake(flow);
+        let sum = own.sum;
+        own.charge(cost);
+        self.last = self.last.max(sum);
+    }
+
+    fn remove(&mut self, is_it: impl Fn(&T) -> bool) -> Option<(u64, T)> {
+        self.all.iter_mut().find_map(|flow| {
+            let at = flow.requests.iter().position(|(_, request)| is_it(request))?;
+            flow.requests.remove(at)
+        })
+    }
 }
 
 impl<T> FairQueue<T> {
@@ -32,7 +132,7 @@ impl<T> FairQueue<T> {
         let class = |shares: &u32| ClassQueue {
             shares: f64::from((*shares).max(1)),
             sum: 0.0,
-            requests: VecDeque::new(),
+            requests: Flows::new(),
         };
         let classes = shares.iter().map(class).collect();
         FairQueue { classes, last: 0.0, credit, waiting: 0, waiting_cost: 0 }
@@ -62,11 +162,12 @@ impl<T> FairQueue<T> {
         self.waiting_cost
     }
 
-    pub fn push(&mut self, class: usize, cost: u64, request: T) {
-        if self.classes[class].requests.is_empty() {
+    /// Adds a request of a flow of a class, with its cost.
+    pub fn push(&mut self, (class, flow): (usize, Flow), cost: u64, request: T) {
+        if self.classes[class].requests.len() == 0 {
             self.wake(class);
         }
-        self.classes[class].requests.push_back((cost, request));
+        self.classes[class].requests.awake(flow).requests.push_back((cost, request));
         self.waiting += 1;
         self.waiting_cost += cost;
     }
@@ -80,24 +181,25 @@ impl<T> FairQueue<T> {
     pub fn next(&self, may: impl Fn(usize) -> bool) -> Option<(usize, u64)> {
         let waiting = self.classes.iter().enumerate();
         let waiting =
-            waiting.filter_map(|(at, class)| Some((at, class.sum, class.requests.front()?.0)));
+            waiting.filter_map(|(at, class)| Some((at, class.sum, class.requests.front_cost()?)));
         let next = waiting.filter(|(at, ..)| may(*at)).min_by(|a, b| a.1.total_cmp(&b.1));
         next.map(|(at, _, cost)| (at, cost))
     }
 
     /// Takes the first request of a class and charges the class for it.
     pub fn pop(&mut self, class: usize) -> Option<(u64, T)> {
-        let (cost, request) = self.classes[class].requests.pop_front()?;
+        let (cost, request) = self.classes[class].requests.pop()?;
         self.waiting -= 1;
         self.waiting_cost -= cost;
         self.charge(class, cost);
         Some((cost, request))
     }
 
-    /// Charges a class for a request that did not have to wait.
-    pub fn pass(&mut self, class: usize, cost: u64) {
+    /// Charges a flow of a class for a request that did not have to wait.
+    pub fn pass(&mut self, (class, flow): (usize, Flow), cost: u64) {
         self.wake(class);
         self.charge(class, cost);
+        self.classes[class].requests.pass(flow, cost);
     }
 
     fn charge(&mut self, class: usize, cost: u64) {
@@ -109,9 +211,7 @@ impl<T> FairQueue<T> {
 
     /// Takes a request out that is given up; its class is charged nothing.
     pub fn remove(&mut self, class: usize, is_it: impl Fn(&T) -> bool) -> Option<(u64, T)> {
-        let requests = &mut self.classes[class].requests;
-        let at = requests.iter().position(|(_, request)| is_it(request))?;
-        let (cost, request) = requests.remove(at)?;
+        let (cost, request) = self.classes[class].requests.remove(is_it)?;
         self.waiting -= 1;
         self.waiting_cost -= cost;
         Some((cost, request))
@@ -136,7 +236,7 @@ mod tests {
     fn filled(shares: &[u32], costs: &[u64], credit: u64) -> FairQueue<()> {
         let mut queue = FairQueue::new(shares, credit);
         for (class, cost) in costs.iter().enumerate() {
-            (0..100).for_each(|_| queue.push(class, *cost, ()));
+            (0..100).for_each(|_| queue.push((class, Flow::default()), *cost, ()));
         }
         queue
     }
@@ -165,6 +265,50 @@ mod tests {
         }
     }
 
+    #[test]
+    fn flows_divide_what_their_class_gets() {
+        for (shares, wanted) in [([1000, 100], [91, 9]), ([500, 500], [50, 50]), ([1, 3], [25, 75])]
+        {
+            let mut queue = FairQueue::new(&[10, 10], 0);
+            let flow = |at: usize| Flow { id: at as u64, shares: shares[at] };
+            for number in 0..200 {
+                queue.push((0, flow(number % 2)), 1, number % 2);
+                queue.push((1, Flow::default()), 1, 2);
+            }
+            // Of one class alone, then beside another that has as many shares.
+            let mut served = [0; 3];
+            for turn in 0..300 {
+                let class = if turn < 100 { 0 } else { queue.next(|_| true).unwrap().0 };
+                served[queue.pop(class).unwrap().1] += 1;
+                if turn == 99 {
+                    let found = [served[0], served[1]];
+                    let is_near = |at: usize| u64::abs_diff(found[at], wanted[at]) <= 1;
+                    assert!(is_near(0) && is_near(1), "{shares:?}: {found:?}");
+                }
+            }
+            assert_eq!(served.iter().sum::<u64>(), 300);
+            assert!(served[2] >= 100, "the flows of another class take nothing of it: {served:?}");
+        }
+    }
+
+    #[test]
+    fn a_flow_with_one_request_at_a_time_pays_for_what_it_had() {
+        let mut queue = FairQueue::new(&[1], 0);
+        let (scan, reads) = (Flow { id: 1, shares: 100 }, Flow { id: 2, shares: 1000 });
+        (0..200).for_each(|_| queue.push((0, reads), 1, 'r'));
+        queue.push((0, scan), 1, 's');
+        let mut scanned = 0;
+        for _ in 0..110 {
+            if queue.pop(0).unwrap().1 == 's' {
+                scanned += 1;
+                queue.push((0, scan), 1, 's');
+            }
+        }
+        assert!((9..=12).contains(&scanned), "{scanned}");
+        queue.pass((0, scan), 1000);
+        assert!((0..90).all(|_| queue.pop(0).unwrap().1 == 'r'), "what passed is paid for");
+    }
+
     /// The rest of a queue that ran dry goes to whoever asks.
     #[test]
     fn an_idle_class_gives_up_all() {
@@ -176,20 +320,20 @@ mod tests {
     #[test]
     fn who_had_all_has_to_wait_when_others_come() {
         let mut queue = FairQueue::new(&[1, 1], 1000);
-        (0..100).for_each(|_| queue.push(0, 1, ()));
+        (0..100).for_each(|_| queue.push((0, Flow::default()), 1, ()));
         assert_eq!(serve(&mut queue, 100), [100, 0]);
-        (0..100).for_each(|_| queue.push(1, 1, ()));
-        (0..20).for_each(|_| queue.push(0, 1, ()));
+        (0..100).for_each(|_| queue.push((1, Flow::default()), 1, ()));
+        (0..20).for_each(|_| queue.push((0, Flow::default()), 1, ()));
         assert_eq!(serve(&mut queue, 20), [0, 20]);
     }
 
     #[test]
     fn a_newcomer_has_its_credit_and_no_more() {
         let mut queue = FairQueue::new(&[1, 1], 50);
-        (0..100).for_each(|_| queue.push(0, 1, ()));
+        (0..100).for_each(|_| queue.push((0, Flow::default()), 1, ()));
         serve(&mut queue, 100);
         for class in [0, 1] {
-            (0..100).for_each(|_| queue.push(class, 1, ()));
+            (0..100).for_each(|_| queue.push((class, Flow::default()), 1, ()));
         }
         let served = serve(&mut queue, 100);
         assert!(served[0].abs_diff(25) <= 1 && served[1].abs_diff(75) <= 1, "{served:?}");
@@ -198,9 +342,9 @@ mod tests {
     #[test]
     fn what_goes_through_at_once_is_charged_all_the_same() {
         let mut queue = FairQueue::new(&[1, 1], 1000);
-        (0..100).for_each(|_| queue.pass(0, 1));
+        (0..100).for_each(|_| queue.pass((0, Flow::default()), 1));
         for class in [0, 1] {
-            (0..100).for_each(|_| queue.push(class, 1, ()));
+            (0..100).for_each(|_| queue.push((class, Flow::default()), 1, ()));
         }
         assert_eq!(serve(&mut queue, 20), [0, 20]);
     }

@@ -28,8 +28,8 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
-pub use class::{Class, run_as};
-pub use fair_queue::FairQueue;
+pub use class::{Class, run_as, run_in};
+pub use fair_queue::{FairQueue, Flow};
 pub use model::{DiskModel, Kind};
 pub use properties::{DiskProperties, IoProperties, PROPERTIES_FILE};
 pub use queue::{IoQueue, Running, query_waits};

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::class::Class;
-use super::fair_queue::FairQueue;
+use super::class::{Class, current_flow};
+use super::fair_queue::{FairQueue, Flow};
 use super::model::Kind;
 use super::scheduler::Scheduler;
 use super::stats::{ClassStats, Recent, Sums};
@@ -78,6 +78,8 @@ struct Counted {
 #[derive(Debug, Clone, Copy)]
 struct Request {
     class: Class,
+    /// Whose part of the class it takes.
+    flow: Flow,
     kind: Kind,
     bytes: usize,
     cost: u64,
@@ -152,7 +154,7 @@ impl IoQueue {
     /// Waits until the disk may have a request; it has it until the answer is dropped.
     pub async fn admit(&self, class: Class, kind: Kind, bytes: usize) -> Running<'_> {
         let cost = self.scheduler.model().cost(kind, bytes);
-        let request = Request { class, kind, bytes, cost };
+        let request = Request { class, flow: current_flow(), kind, bytes, cost };
         let now_ns = self.clock.monotonic_ns();
         if self.starts_at_once(&request, now_ns) {
             return Running { queue: self, request, delay_ns: 0, started_ns: now_ns };
@@ -162,7 +164,7 @@ impl IoQueue {
         {
             let mut state = self.state.borrow_mut();
             state.waiting.set_shares(class.index(), self.scheduler.shares(class.index()));
-            state.waiting.push(class.index(), cost, waiter.clone());
+            state.waiting.push((class.index(), request.flow), cost, waiter.clone());
             let counted = &mut state.counted[class.index()];
             counted.stats.queued += 1;
             counted.note_starving(now_ns);
@@ -193,7 +195,7 @@ impl IoQueue {
             }
         }
         state.waiting.set_shares(class, self.scheduler.shares(class));
-        state.waiting.pass(class, request.cost);
+        state.waiting.pass((class, request.flow), request.cost);
         self.scheduler.charge_bytes(class, request.bytes);
         state.begin(request.class);
         true
