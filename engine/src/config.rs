@@ -109,6 +109,9 @@ pub const BATCH_BYTES_MAX: usize = 8 << 20;
 pub const BATCH_BYTES_MIN: usize = 64 << 10;
 /// Bytes of a batch that are charged with the read itself.
 pub const BATCH_BYTES_UNCHARGED: usize = 16 << 10;
+/// Tombstones that a read meets for a page of rows from which on the log is warned, and at most.
+pub const TOMBSTONES_WARN: u64 = 1_000;
+pub const TOMBSTONES_MAX: u64 = 100_000;
 /// Fragments that a source hands over at once.
 pub const FRAGMENTS_PER_FILL_MAX: usize = 256;
 /// Bytes of rows that an SSTable's reader makes at once, the last row's beyond them.

@@ -68,4 +68,7 @@ pub use schema::{
     WindowUnit,
 };
 pub use sstable::{Damage, LargeKind};
-pub use table::{FragmentKind, FragmentReport, LargeThing, Partitions, ReadCommand, SstableStatus};
+pub use table::{
+    FragmentKind, FragmentReport, LargeThing, Partitions, ReadCommand, SstableStatus,
+    TombstoneLimits,
+};

@@ -15,7 +15,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use tidegate_engine::plugin::{CompileLimits, CompilerCommand};
 use tidegate_engine::replay::Capacity;
 use tidegate_engine::trace::TraceFormat;
-use tidegate_engine::{Backend, Database, Durability, Options, Recovery, os};
+use tidegate_engine::{Backend, Database, Durability, Options, Recovery, TombstoneLimits, os};
 
 use crate::allocator;
 use crate::memory::{MemoryPlan, MemoryWishes};
@@ -131,6 +131,16 @@ pub struct DatabaseArguments {
     /// at it they wait [default: 512MiB].
     #[arg(long, value_name = "SIZE", value_parser = parse_size, global = true)]
     pub commitlog_bytes: Option<usize>,
+
+    /// Tombstones that a read may meet for a page of rows before it ends with an error; 0 is no
+    /// limit [default: 100000].
+    #[arg(long, value_name = "COUNT", global = true)]
+    pub tombstones_max: Option<u64>,
+
+    /// Tombstones for a page from which on the log is warned, once a minute for a table; 0 never
+    /// [default: 1000].
+    #[arg(long, value_name = "COUNT", global = true)]
+    pub tombstones_warn: Option<u64>,
 
     /// Take the memory of caches and memtables from the kernel at the start and keep it, as a
     /// server should: else the first use of each 2 MiB of it holds somebody up.
@@ -380,6 +390,10 @@ impl DatabaseArguments {
         options.memtable_bytes = memory.memtable;
         options.read_memory_bytes = memory.reads as u64;
         options.commitlog_bytes = self.commitlog_bytes.unwrap_or(options.commitlog_bytes);
+        options.tombstones = TombstoneLimits {
+            warn: self.tombstones_warn.unwrap_or(options.tombstones.warn),
+            max: self.tombstones_max.unwrap_or(options.tombstones.max),
+        };
         options.policy_compiler = Some(policy_compiler());
         options
     }

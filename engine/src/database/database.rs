@@ -33,7 +33,7 @@ use crate::plugin::CompilerCommand;
 use crate::runtime::{ExecutorOptions, ShardContext, ShardHandle, start, start_local};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{LargeDataThresholds, PartitionKey, TableId, TableSchema};
-use crate::table::{Handovers, Reached};
+use crate::table::{Handovers, Reached, TombstoneLimits};
 
 /// How a database is opened.
 #[derive(Debug, Clone)]
@@ -62,6 +62,8 @@ pub struct Options {
     pub recovery: Recovery,
     /// From which sizes on data is recorded and warned of as large, unless a table says otherwise.
     pub large_data: LargeDataThresholds,
+    /// How many tombstones a read may meet for a page of rows.
+    pub tombstones: TombstoneLimits,
     /// Compiles policies in a process of its own; in this process where absent.
     pub policy_compiler: Option<CompilerCommand>,
     pub clock: Arc<dyn Clock>,
@@ -84,6 +86,7 @@ impl Options {
             commitlog_bytes: COMMITLOG_BYTES_DEFAULT,
             recovery: Recovery::default(),
             large_data: LargeDataThresholds::default(),
+            tombstones: TombstoneLimits::default(),
             policy_compiler: None,
             clock: SystemClock::shared(),
             seed: 0,
@@ -759,6 +762,7 @@ fn shard_options(
         commitlog_bytes: options.commitlog_bytes,
         recovery: options.recovery,
         large_data: options.large_data,
+        tombstones: options.tombstones,
         open_files: (open_files / shard_count as usize).min(OPEN_FILES_MAX),
         read_memory: shared.read_memory.clone(),
         timestamps: shared.timestamps.clone(),

@@ -82,6 +82,8 @@ struct Seen {
     rows: u64,
     dropped: u64,
     tombstones: u64,
+    /// Tombstones, and rows without one of which nothing was left.
+    dead: u64,
     /// Of the partition, the range tombstone that was counted last: a merge closes and opens it
     /// where its sources do.
     range: Option<Tombstone>,
@@ -90,17 +92,29 @@ struct Seen {
 impl Seen {
     fn range(&mut self, tombstone: Option<Tombstone>) {
         if tombstone.is_some() && tombstone != self.range {
-            self.tombstones += 1;
+            self.tombstone(true);
             self.range = tombstone;
         }
+    }
+
+    #[inline]
+    fn tombstone(&mut self, is_there: bool) {
+        self.tombstones += u64::from(is_there);
+        self.dead += u64::from(is_there);
+    }
+
+    #[inline]
+    fn dropped(&mut self, has_tombstone: bool) {
+        self.dropped += 1;
+        self.dead += u64::from(!has_tombstone);
     }
 
     /// Tells the probe of the read, if it has one.
     #[inline]
     fn tell(&mut self) {
         let Some(probe) = probe::current() else { return };
-        let Seen { partitions, rows, dropped, tombstones, range } = std::mem::take(self);
-        self.range = range;
+        let Seen { partitions, rows, dropped, tombstones, dead, range } = std::mem::take(self);
+        (self.dead, self.range) = (dead, range);
         probe.add(Count::Partitions, partitions);
         probe.add(Count::Rows, rows);
         probe.add(Count::RowsDropped, dropped);
@@ -126,6 +140,12 @@ impl QueryReader {
     pub fn without(mut self, dropped: Option<DroppedCells>) -> Self {
         self.view.dropped = dropped;
         self
+    }
+
+    /// Tombstones that it met since it was asked last, and rows of which nothing was left.
+    #[inline]
+    pub fn take_dead(&mut self) -> u64 {
+        std::mem::take(&mut self.view.seen.dead)
     }
 
     /// Hands up to `rows_max` rows to `take`, as far as they are in memory and `take` wants more.
@@ -268,7 +288,7 @@ impl View {
                 let repeated_bytes = key.as_bytes().len();
                 self.seen.partitions += 1;
                 self.seen.range = None;
-                self.seen.tombstones += u64::from(deletion.is_some());
+                self.seen.tombstone(deletion.is_some());
                 self.partition = Some(Open {
                     key,
                     deletion,
@@ -298,11 +318,12 @@ impl View {
             }
             Fragment::Row { key, row } => {
                 let covering = self.open().covering;
-                self.seen.tombstones += u64::from(row.deletion.is_some());
+                let has_tombstone = row.deletion.is_some();
+                self.seen.tombstone(has_tombstone);
                 if let Some(row) = self.live(row, covering) {
                     self.give(LiveContent::Row { key: &key, row: &row }, 1, take)?;
                 } else {
-                    self.seen.dropped += 1;
+                    self.seen.dropped(has_tombstone);
                 }
             }
             Fragment::FlatRow(flat) => self.flat(&flat, take)?,
@@ -368,11 +389,12 @@ impl View {
         if flat.has_multi() || is_cut(flat, covering) || self.has_dropped(flat) {
             return self.fragment(Fragment::FlatRow(flat.clone()).thawed(), take);
         }
-        self.seen.tombstones += u64::from(flat.deletion().is_some());
+        let has_tombstone = flat.deletion().is_some();
+        self.seen.tombstone(has_tombstone);
         if flat.is_live_at(self.now_seconds) {
             return self.give(LiveContent::Flat(&[flat]), 1, take);
         }
-        self.seen.dropped += 1;
+        self.seen.dropped(has_tombstone);
         Ok(())
     }
 }

@@ -14,6 +14,7 @@ mod resharding;
 mod snapshot;
 mod state;
 mod table;
+mod tombstones;
 #[cfg(test)]
 mod tests;
 
@@ -28,3 +29,4 @@ pub use read::{Partitions, ReadCommand, Sent};
 pub use resharding::Handovers;
 pub use snapshot::Linked;
 pub use table::{Table, TableStats};
+pub use tombstones::TombstoneLimits;

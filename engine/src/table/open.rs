@@ -17,6 +17,7 @@ use std::sync::Arc;
 use super::compacting::Compacting;
 use super::resharding::{Handovers, Log, Resharding, sees_to};
 use super::table::{LiveSstable, Sstables, Table};
+use super::tombstones::{TombstoneLimits, TombstoneWatch};
 use crate::cache::{PageCache, RowCache};
 use crate::commitlog::{Commitlog, ReplayPosition};
 use crate::disk::Disk;
@@ -57,6 +58,8 @@ pub struct TableOpening {
     pub shard_count: u32,
     /// From which sizes on data is large, where the table does not say.
     pub large_data: LargeDataThresholds,
+    /// How many tombstones reads may meet.
+    pub tombstones: TombstoneLimits,
     /// Where shards say which SSTables of another shard count they need no more.
     pub handovers: Arc<Handovers>,
 }
@@ -68,7 +71,7 @@ impl Table {
     pub async fn open(opening: TableOpening) -> Result<Rc<Table>> {
         let TableOpening { schema, directory, disk, commitlog, cache, ledger, .. } = opening;
         let (reached, generation_max) = (opening.reached, opening.generation_max);
-        let TableOpening { shard_bytes, shard, shard_count, large_data, .. } = opening;
+        let TableOpening { shard_bytes, shard, shard_count, large_data, tombstones, .. } = opening;
         assert!(shard < shard_count, "a table of shard {shard} of {shard_count}");
         disk.create_directories(&directory).await?;
         // The folder of the keyspace and that of all data: either may be new.
@@ -139,6 +142,7 @@ impl Table {
             flushes_awaited: Gate::new(),
             is_attached: false,
             large_data,
+            tombstones: TombstoneWatch::new(tombstones),
             damage,
         }))
     }

@@ -6,6 +6,7 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::table::Table;
+use super::tombstones::Page;
 use crate::admission::{BatchCharge, LevelId, Permit};
 use crate::batch::{BatchBuilder, RecordBatch, Stamp};
 use crate::clock::Deadline;
@@ -135,8 +136,9 @@ impl Table {
         let ranges = self.ranges(command.partitions);
         let has_statics = command.schema.has_static_columns();
         let selected = (&command.columns[..], &command.stamps[..]);
-        let builder = BatchBuilder::with_stamps(command.schema, selected, now_seconds);
-        let mut output = Output::new(builder, batches, permit);
+        let page = Page::new(&self.tombstones, &command.schema, now_seconds);
+        let builder = BatchBuilder::with_stamps(command.schema.clone(), selected, now_seconds);
+        let mut output = Output::new((builder, page), batches, permit);
         let mut left = command.row_limit.unwrap_or(usize::MAX);
         // A partition without live rows shows its static row, unless rows were asked for by key.
         // So does none of a read that was planned before there were static columns.
@@ -161,6 +163,7 @@ impl Table {
                 let added = output.builder.rows() - before;
                 assert!(added <= wanted, "{added} rows came where {wanted} were wanted");
                 left -= added;
+                output.meet(reader.take_dead())?;
                 if output.is_full() && !output.send_and_go_on().await? {
                     return Ok(());
                 }
@@ -176,7 +179,9 @@ impl Table {
                 }
             }
         }
-        if output.builder.rows() > 0 {
+        if output.builder.rows() == 0 {
+            output.page.end(0);
+        } else {
             // A receiver that is gone wants nothing more.
             output.send().await?;
         }
@@ -189,6 +194,8 @@ impl Table {
 /// before it is built.
 struct Output<'a> {
     builder: BatchBuilder,
+    /// Tombstones since the last batch.
+    page: Page<'a>,
     batches: &'a Batches,
     permit: &'a mut Permit,
     /// Rows at which the batch ends.
@@ -203,9 +210,14 @@ struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    fn new(builder: BatchBuilder, batches: &'a Batches, permit: &'a mut Permit) -> Self {
+    fn new(
+        (builder, page): (BatchBuilder, Page<'a>),
+        batches: &'a Batches,
+        permit: &'a mut Permit,
+    ) -> Self {
         Output {
             builder,
+            page,
             batches,
             permit,
             rows_max: BATCH_ROWS_FIRST,
@@ -220,6 +232,13 @@ impl<'a> Output<'a> {
     fn push(&mut self, rows: LiveRows<'_>) -> Result<bool> {
         self.builder.push(rows)?;
         Ok(self.builder.bytes() < self.bytes_max)
+    }
+
+    /// The read met so many tombstones more.
+    ///
+    /// Errors: `Invalid` where these are too many.
+    fn meet(&mut self, tombstones: u64) -> Result<()> {
+        self.page.add(tombstones, self.builder.rows())
     }
 
     fn is_full(&self) -> bool {
@@ -257,6 +276,7 @@ impl<'a> Output<'a> {
         assert!(rows <= self.rows_max, "a batch of {rows} rows, {} is most", self.rows_max);
         let batch = self.builder.finish()?;
         assert_eq!(batch.num_rows(), rows, "a batch has not the rows that were pushed");
+        self.page.end(rows);
         let bytes = batch.get_array_memory_size();
         probe::note(|| format!("sends a batch, rows: {rows}, bytes: {bytes}"));
         self.row_bytes = bytes / rows.max(1);
@@ -313,6 +333,7 @@ impl<'a> Output<'a> {
 mod tests {
     use futures::executor::block_on;
 
+    use super::super::tombstones::{TombstoneLimits, TombstoneWatch};
     use super::*;
     use crate::admission::{Admission, ReadMemory};
     use crate::clock::SimulatedClock;
@@ -329,8 +350,10 @@ mod tests {
         let mut permit = block_on(admission.turn(ReadClass::Keys, LevelId::DEFAULT, None)).unwrap();
         let (sender, mut receiver) = mpsc::channel(2);
         let schema = crate::table::tests::schema(false);
-        let builder = BatchBuilder::new(schema, &[ColumnId(1)], 0);
-        let mut output = Output::new(builder, &sender, &mut permit);
+        let builder = BatchBuilder::new(schema.clone(), &[ColumnId(1)], 0);
+        let watch = TombstoneWatch::new(TombstoneLimits::default());
+        let page = Page::new(&watch, &schema, 0);
+        let mut output = Output::new((builder, page), &sender, &mut permit);
         let partition = Rc::new(PartitionKey::from_bytes(1_i32.to_be_bytes()));
         let row = Row {
             liveness: Some(Liveness::at(1)),

@@ -13,6 +13,7 @@ use futures::future::{ready, try_join_all};
 
 use super::compacting::Compacting;
 use super::resharding::Resharding;
+use super::tombstones::TombstoneWatch;
 use crate::cache::{PageCache, RowCache, RowFuture, Underlying};
 use crate::commitlog::{Commitlog, ReplayPosition};
 use crate::disk::Disk;
@@ -92,6 +93,8 @@ pub struct Table {
     pub(super) is_attached: bool,
     /// From which sizes on data is large, where the table does not say.
     pub(super) large_data: LargeDataThresholds,
+    /// How many tombstones reads may meet.
+    pub(super) tombstones: TombstoneWatch,
     /// The damage that reads met.
     pub(super) damage: Rc<DamageLog>,
 }

@@ -56,7 +56,7 @@ use crate::policy::rate::Operation;
 use crate::runtime::ShardContext;
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{ColumnId, LargeDataThresholds, PartitionKey, TableId};
-use crate::table::{Handovers, Reached, Table, TableOpening, TableStats};
+use crate::table::{Handovers, Reached, Table, TableOpening, TableStats, TombstoneLimits};
 
 /// What a shard needs to know of the options.
 #[derive(Debug, Clone)]
@@ -69,6 +69,7 @@ pub(in crate::database) struct ShardOptions {
     pub(in crate::database) commitlog_bytes: usize,
     pub(in crate::database) recovery: Recovery,
     pub(in crate::database) large_data: LargeDataThresholds,
+    pub(in crate::database) tombstones: TombstoneLimits,
     /// Files for reading that may be open while nobody reads them.
     pub(in crate::database) open_files: usize,
     /// Memory for the batches of reads, of all shards.
@@ -216,6 +217,7 @@ impl Shard {
             shard: self.context.shard,
             shard_count: self.context.shard_count,
             large_data: self.options.large_data,
+            tombstones: self.options.tombstones,
             handovers: self.options.handovers.clone(),
         };
         let table = Table::open(opening).await?;

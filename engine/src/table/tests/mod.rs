@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 use futures::executor::block_on;
 
-use super::{Handovers, Reached, Table, TableOpening};
+use super::{Handovers, Reached, Table, TableOpening, TombstoneLimits};
 use crate::cache::PageCache;
 use crate::ledger::Ledger;
 use crate::mutation::{Cell, Fragment, FragmentSource, Liveness, Mutation, Row};
@@ -91,6 +91,7 @@ impl World {
             shard: shard.0,
             shard_count: shard.1,
             large_data: LargeDataThresholds::default(),
+            tombstones: TombstoneLimits::default(),
             handovers: Handovers::new(shard.1),
         };
         let table = block_on(Table::open(opening)).unwrap();

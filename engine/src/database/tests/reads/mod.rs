@@ -6,4 +6,5 @@ mod deadlines;
 mod hot;
 mod killed;
 mod partition_limit;
+mod tombstones;
 mod watched;

@@ -1,0 +1,137 @@
+//! How many tombstones a read may meet for a page of rows.
+//!
+//! A read that finds little among much that is deleted takes the disk and the processor of reads
+//! that find something, and its client cannot see why it is slow.
+
+use std::cell::Cell;
+
+use crate::config::{TOMBSTONES_MAX, TOMBSTONES_WARN};
+use crate::error::{Error, Result};
+use crate::schema::TableSchema;
+
+/// Seconds until the log is warned of a table again.
+const WARN_AGAIN_SECONDS: i32 = 60;
+
+/// Tombstones, and rows of which nothing is left, between two batches of a read; 0 is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TombstoneLimits {
+    /// From so many on the log is warned, once a minute for a table.
+    pub warn: u64,
+    /// A read that meets more ends with an error.
+    pub max: u64,
+}
+
+impl Default for TombstoneLimits {
+    fn default() -> Self {
+        TombstoneLimits { warn: TOMBSTONES_WARN, max: TOMBSTONES_MAX }
+    }
+}
+
+/// The limits of one table, and when the log was told last.
+#[derive(Debug)]
+pub(super) struct TombstoneWatch {
+    limits: TombstoneLimits,
+    warned_at: Cell<Option<i32>>,
+}
+
+impl TombstoneWatch {
+    pub fn new(limits: TombstoneLimits) -> Self {
+        TombstoneWatch { limits, warned_at: Cell::new(None) }
+    }
+
+    /// A read has met so many since its last batch, and has so many rows for the next one.
+    ///
+    /// Errors: `Invalid` where these are more than a page may have.
+    #[inline]
+    pub fn check(&self, met: u64, rows: usize, table: impl FnOnce() -> String) -> Result<()> {
+        let TombstoneLimits { max, .. } = self.limits;
+        if max == 0 || met <= max {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "a read of {} met {met} tombstones for {rows} rows, and {max} are most for a page: \
+             leave out by a condition what is deleted, have it purged (COMPACT), or allow more \
+             (--tombstones-max)",
+            table()
+        )))
+    }
+
+    /// A page of a read is done.
+    #[inline]
+    pub fn note(
+        &self,
+        met: u64,
+        rows: usize,
+        now_seconds: i32,
+        table: impl FnOnce() -> String,
+    ) -> bool {
+        let TombstoneLimits { warn, .. } = self.limits;
+        if warn == 0 || met < warn {
+            return false;
+        }
+        let is_recent = |at: i32| now_seconds.saturating_sub(at) < WARN_AGAIN_SECONDS;
+        if self.warned_at.get().is_some_and(is_recent) {
+            return false;
+        }
+        self.warned_at.set(Some(now_seconds));
+        let table = table();
+        tracing::warn!(table, met, rows, "a read met many tombstones for a page of rows");
+        true
+    }
+}
+
+/// What a read met since its last batch.
+pub(super) struct Page<'a> {
+    watch: &'a TombstoneWatch,
+    schema: &'a TableSchema,
+    met: u64,
+    now_seconds: i32,
+}
+
+impl<'a> Page<'a> {
+    pub fn new(watch: &'a TombstoneWatch, schema: &'a TableSchema, now_seconds: i32) -> Self {
+        Page { watch, schema, met: 0, now_seconds }
+    }
+
+    /// It met so many more, and has so many rows.
+    ///
+    /// Errors: `Invalid` where it met too many.
+    #[inline]
+    pub fn add(&mut self, met: u64, rows: usize) -> Result<()> {
+        self.met += met;
+        self.watch.check(self.met, rows, || self.schema.full_name())
+    }
+
+    /// A batch of so many rows is full, or the read is over.
+    #[inline]
+    pub fn end(&mut self, rows: usize) {
+        let met = std::mem::take(&mut self.met);
+        self.watch.note(met, rows, self.now_seconds, || self.schema.full_name());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_is_warned_once_a_minute() {
+        let watch = TombstoneWatch::new(TombstoneLimits { warn: 10, max: 100 });
+        let note = |met, now| watch.note(met, 1, now, || "t".to_owned());
+        let told: Vec<bool> = [(9, 0), (10, 0), (500, 59), (10, 60), (10, 61)]
+            .map(|(met, now)| note(met, now))
+            .into();
+        assert_eq!(told, [false, true, false, true, false]);
+        let off = TombstoneWatch::new(TombstoneLimits { warn: 0, max: 0 });
+        assert!(!off.note(u64::MAX, 1, 0, || unreachable!("nobody is told")));
+        off.check(u64::MAX, 1, || unreachable!("there is no limit")).unwrap();
+    }
+
+    #[test]
+    fn a_page_with_too_many_is_refused_with_figures() {
+        let watch = TombstoneWatch::new(TombstoneLimits { warn: 10, max: 100 });
+        watch.check(100, 5, || unreachable!("as many as may be")).unwrap();
+        let text = watch.check(101, 5, || "ks.t".to_owned()).unwrap_err().to_string();
+        assert!(text.contains("ks.t met 101 tombstones for 5 rows, and 100 are most"), "{text}");
+    }
+}
