@@ -55,11 +55,8 @@ impl Deadline {
     }
 
     /// The error of work that was not done by then; `what` says how far it came.
-    pub fn passed(&self, what: &str) -> Error {
-        let within = self.within;
-        Error::Timeout(format!(
-            "{what} when its {within:?} were over: allow more time, or ask for less at once"
-        ))
+    pub fn passed(&self, what: &'static str) -> Error {
+        Error::Timeout { what, within: self.within }
     }
 }
 

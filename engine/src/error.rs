@@ -35,9 +35,9 @@ pub enum Error {
         code: Option<i32>,
         message: String,
     },
-    /// Too much work is queued. Retry later.
+    /// There is too much work. Retry later.
     #[error("overloaded: {0}")]
-    Overloaded(String),
+    Overloaded(Overload),
     /// One partition is asked more often than its table allows. Retry later, or ask less often.
     #[error("too many {operation}s of one partition of {table}: its limit is {limit} a second")]
     RateLimited {
@@ -47,8 +47,14 @@ pub enum Error {
         limit: u32,
     },
     /// The deadline passed before the work was done. Retry if it still matters.
-    #[error("timed out: {0}")]
-    Timeout(String),
+    #[error(
+        "timed out: {what} when its {within:?} were over: allow more time, or ask for less at once"
+    )]
+    Timeout {
+        /// How far it came.
+        what: &'static str,
+        within: Duration,
+    },
     /// A policy component was refused or failed while loading; the engine goes on unchanged.
     #[error("policy '{name}': {message}")]
     Policy { name: String, message: String },
@@ -63,6 +69,54 @@ pub enum Error {
     #[error("the database is closed")]
     Closed,
 }
+
+/// Why work is refused where there is too much of it. Under overload most answers are refusals, so
+/// one is a small value: it becomes text when somebody reads it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Overload {
+    /// Load shedding refuses a part of what comes.
+    #[error("some {what} are refused while the load is high: try again later")]
+    Shed { what: &'static str },
+    /// The queue is at its limit.
+    #[error(
+        "{queued} {whose} wait for a turn, which is most: try again later, or run fewer at once"
+    )]
+    QueueFull { queued: u32, whose: Whose },
+    /// One of an interactive level waited for too long, and no other has begun since.
+    #[error(
+        "{whose} waited for over {most:?} for a turn, and no other has begun since: interactive \
+         ones are not kept waiting; try again later, or give the level more shares"
+    )]
+    Interactive { most: Duration, whose: Whose },
+    /// It waited for too long itself.
+    #[error("waited {} ms for a turn among {whose}: {why}", .waited_us / 1000)]
+    Waited { waited_us: u64, whose: Whose, why: &'static str },
+    /// A write waited for too long until memtables had room.
+    #[error("a write waited {} ms for memory", .waited_us / 1000)]
+    NoMemory { waited_us: u64 },
+    /// What is short, in words, where that is rare.
+    #[error("{0}")]
+    Short(Box<str>),
+}
+
+/// Work that goes together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Whose {
+    /// What kind of reads, or writes.
+    pub reads: &'static str,
+    /// Name of their service level.
+    pub level: Arc<str>,
+}
+
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Whose { reads, level } = self;
+        write!(f, "{reads} of service level '{level}'")
+    }
+}
+
+// Answers carry it: it stays as small as its rarest kind.
+const _: () = assert!(size_of::<Error>() <= 80);
 
 /// Where bytes on disk differ from what must stand there.
 #[derive(Debug, Clone)]
@@ -132,10 +186,17 @@ impl Error {
         }
     }
 
+    /// Something is short, as the text says.
+    pub fn short(text: impl Into<Box<str>>) -> Self {
+        Error::Overloaded(Overload::Short(text.into()))
+    }
+
     /// Whether the same request may succeed later without a change.
     pub fn is_retryable(&self) -> bool {
-        let passes =
-            matches!(self, Error::Overloaded(_) | Error::Timeout(_) | Error::RateLimited { .. });
+        let passes = matches!(
+            self,
+            Error::Overloaded(_) | Error::Timeout { .. } | Error::RateLimited { .. }
+        );
         passes || self.is_shortage()
     }
 

@@ -40,7 +40,7 @@ pub mod batch;
 pub mod table;
 pub mod database;
 
-pub use admission::{DEFAULT_LEVEL, LevelId, LevelOptions, ServiceLevel, Workload};
+pub use admission::{DEFAULT_LEVEL, LevelId, LevelOptions, ServiceLevel, Terms, Workload};
 pub use clock::Deadline;
 pub use commitlog::{Durability, Recovery};
 pub use database::{
@@ -49,7 +49,7 @@ pub use database::{
     CompactionReport, ConditionalWrite, DamageReport, Database, Deciding, Decision, Getting,
     GettingMany, HotReport, Import, ImportProgress, Imported, IoReport, LargeDataReport, LeftOut,
     MemoryPool, MemoryReport, NewColumn, OnUnknown, Options, RateReport, ReadReport,
-    RecordingSummary, RowCacheReport, Scan, Snapshot, SstableReport, TableReport,
+    RecordingSummary, RowCacheReport, Scan, Snapshot, SstableReport, TableReport, Under,
     WriteBatch, Writing,
 };
 pub use disk::Backend;

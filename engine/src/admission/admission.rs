@@ -14,7 +14,7 @@ use super::class::{Class, ClassStatus, Next};
 use super::diagnosis::{Scene, report};
 use super::governed::{Governed, PlanStatus};
 use super::lane::{Lane, Waiter, Want};
-use super::level::{DEFAULT_LEVEL, LevelId, LevelOptions, LevelStatus};
+use super::level::{DEFAULT_LEVEL, LevelId, LevelOptions, LevelStatus, Terms};
 use super::long_wait::{LongWait, LongWaits};
 use super::memory::{BatchCharge, ReadMemory, charged};
 use super::reads::{NotedRead, Read, ReadState, ReadStatus, Reads};
@@ -46,6 +46,8 @@ const NATIVE: ReadPlan = [
 /// Batches that a client may have before it takes one: those of the channel and the one on its way.
 const BATCHES_HELD: usize = 3;
 
+/// A wait for the shard that is too short to say that there is too much work.
+const SHORT_WAIT_NS: u64 = 1_000_000;
 /// Time after which the log is told again who holds what.
 const TELL_AGAIN_NS: u64 = 30_000_000_000;
 
@@ -106,6 +108,22 @@ impl Admission {
     /// A read comes in. Errors: `Overloaded` when it is shed.
     pub fn admit_read(&self, class: ReadClass) -> Result<()> {
         self.inner.class(class).borrow_mut().arrive()
+    }
+
+    /// Work has waited for so long, for its shard or in it: as a read in a queue.
+    ///
+    /// Errors: `Overloaded` for what waited longer than its level lets it, or has too little of its
+    /// time left.
+    pub fn check_wait(&self, class: WorkClass, terms: &Terms, waited_ns: u64) -> Result<()> {
+        if waited_ns < SHORT_WAIT_NS {
+            return Ok(());
+        }
+        let (inner, level) = (&self.inner, terms.level);
+        let waited = (waited_ns / 1000, inner.clock.monotonic_ns());
+        // Writes have no queues; those of a level stand with its reads.
+        let of = if class == WorkClass::Scan { ReadClass::Scan } else { ReadClass::Keys };
+        let refused = inner.class(of).borrow_mut().refuse_waited(class, terms, waited);
+        refused.map_or(Ok(()), |error| Err(inner.told(of, level, error)))
     }
 
     /// Waits for the turn of a read that was admitted. Dropping the future leaves the queue.
@@ -209,6 +227,11 @@ impl Admission {
             self.inner.class(class).borrow_mut().set_levels(levels);
             self.inner.hand_out(class);
         }
+    }
+
+    /// The shares of a service level.
+    pub fn shares(&self, level: LevelId) -> u32 {
+        self.inner.class(ReadClass::Keys).borrow_mut().lane(level).options.shares()
     }
 
     /// How the reads of a service level stand.
@@ -712,14 +735,16 @@ impl Permit {
         self.show_state(ReadState::Running);
     }
 
-    /// The whole answer is there, in the turn in which the read was admitted.
-    pub fn answer_at_once(mut self) {
-        let Some(began_ns) = self.began_ns.take() else { return };
+    /// The whole answer is there, in the turn in which the read was admitted. Returns the ns that
+    /// it took.
+    pub fn answer_at_once(mut self) -> u64 {
+        let Some(began_ns) = self.began_ns.take() else { return 0 };
         let inner = &self.charge.inner;
         let spent_ns = inner.clock.monotonic_ns().saturating_sub(began_ns);
         let mut class = inner.class(self.charge.class).borrow_mut();
         class.latencies.add(spent_ns / 1000);
         class.busy_ns += spent_ns;
+        spent_ns
     }
 
     /// The client takes nothing: others may have the turn.

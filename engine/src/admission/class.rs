@@ -6,11 +6,16 @@ use tokio::sync::oneshot;
 
 use super::lane::{Lane, Want};
 use super::latency::Latencies;
-use super::level::{LevelId, LevelOptions};
+use super::level::{LevelId, LevelOptions, Terms};
 use super::semaphore::{Decision, Facts, Question, decide, divide};
 use crate::config::{LANE_BYTES_MIN, READ_MEMORY_WAIT};
-use crate::error::{Error, Result};
-use crate::policy::admission::{ReadClass, ReadLimits, ReadLoad, Shedding};
+use crate::error::{Error, Overload, Result, Whose};
+use crate::policy::admission::{ReadClass, ReadLimits, ReadLoad, Shedding, WorkClass};
+
+/// Why a read is refused that waited.
+const HOPELESS: &str = "the time that is left would not do; allow more time, or try again later";
+const IMPATIENT: &str =
+    "interactive ones are not kept waiting; try again later, or give the level more shares";
 
 /// Who is next: given a turn `T`, a permit `P`, or memory `C`.
 pub(super) enum Next<T, P, C> {
@@ -165,8 +170,8 @@ impl<T, P, C> Class<T, P, C> {
     }
 
     /// Whose reads an error speaks of.
-    fn whose(&self, at: usize) -> String {
-        format!("{} of service level '{}'", self.reads(), self.lanes[at].name)
+    fn whose(&self, at: usize) -> Whose {
+        Whose { reads: self.reads(), level: self.lanes[at].name.clone() }
     }
 
     fn facts(&self, at: usize) -> Facts {
@@ -204,9 +209,7 @@ impl<T, P, C> Class<T, P, C> {
             return Ok(());
         }
         self.totals.shed += 1;
-        let text =
-            format!("some {} are refused while the load is high: try again later", self.reads());
-        Err(Error::Overloaded(text))
+        Err(Error::Overloaded(Overload::Shed { what: self.reads() }))
     }
 
     /// A read that came wants a turn; true when it begins at once, false when it has to wait.
@@ -218,21 +221,18 @@ impl<T, P, C> Class<T, P, C> {
         }
         let at = self.at(level);
         let (queued, wait_max) = (self.lanes[at].queue.len(), self.lanes[at].wait_max());
-        let whose = || self.whose(at);
-        let text = match wait_max {
-            Some(most) if self.lanes[at].sheds => format!(
-                "{} waited for over {most:?} for a turn, and no other has begun since: interactive \
-                 ones are not kept waiting; try again later, or give the level more shares",
-                whose()
-            ),
-            _ if queued >= self.limits.queued_max as usize => format!(
-                "{queued} {} wait for a turn, which is most: try again later, or run fewer at once",
-                whose()
-            ),
+        let overload = match wait_max {
+            Some(most) if self.lanes[at].sheds => {
+                Overload::Interactive { most, whose: self.whose(at) }
+            }
+            _ if queued >= self.limits.queued_max as usize => {
+                let queued = u32::try_from(queued).unwrap_or(u32::MAX);
+                Overload::QueueFull { queued, whose: self.whose(at) }
+            }
             _ => return Ok(false),
         };
         self.count_refused(at);
-        Err(Error::Overloaded(text))
+        Err(Error::Overloaded(overload))
     }
 
     fn count_refused(&mut self, at: usize) {
@@ -299,7 +299,7 @@ impl<T, P, C> Class<T, P, C> {
             Decision::Kill => {
                 self.lanes[at].totals.killed += 1;
                 let Facts { used, part, spare, .. } = facts;
-                return Err(Error::Overloaded(format!(
+                return Err(Error::short(format!(
                     "{} hold {used} bytes, where {part} are theirs and {spare} are there to borrow, \
                      and one that holds {held} of them was ended when it asked for {bytes} more: \
                      read less at once, run fewer at once, or give the level more shares",
@@ -364,7 +364,7 @@ impl<T, P, C> Class<T, P, C> {
             Err(error) => Err(error),
             Ok(false) => {
                 self.count_refused(at);
-                Err(Error::Overloaded(format!(
+                Err(Error::short(format!(
                     "{} hold {} bytes, and this one waited {} s for its part: try again later, read \
                      less at once, or give the level more shares",
                     self.whose(at),
@@ -391,8 +391,7 @@ impl<T, P, C> Class<T, P, C> {
             () if is_late(wait_us) => {
                 self.lanes[at].sheds = true;
                 self.count_refused(at);
-                "interactive ones are not kept waiting; try again later, or give the level more \
-                 shares"
+                IMPATIENT
             }
             () if is_late(self.limits.wait_us_max) => {
                 self.count_refused(at);
@@ -410,18 +409,42 @@ impl<T, P, C> Class<T, P, C> {
     /// What the first of a queue is told that would begin now, where its time would not do.
     fn hopeless(&mut self, at: usize, now_ns: u64) -> Option<Error> {
         let deadline = self.lanes[at].queue.front()?.deadline?;
+        let waited_us = self.lanes[at].waited_us(now_ns);
         if !deadline.is_nearly_over(now_ns) {
             return None;
         }
         self.count_refused(at);
-        let waited_us = self.lanes[at].waited_us(now_ns);
-        let what = "the time that is left would not do; allow more time, or try again later";
-        Some(self.waited(at, waited_us, what))
+        Some(self.waited(at, waited_us, HOPELESS))
     }
 
-    fn waited(&self, at: usize, waited_us: u64, what: &str) -> Error {
-        let (ms, whose) = (waited_us / 1000, self.whose(at));
-        Error::Overloaded(format!("waited {ms} ms for a turn among {whose}: {what}"))
+    /// What work is told that waited for too long, for its shard or in it: as the first of a queue
+    /// is.
+    pub fn refuse_waited(
+        &mut self,
+        class: WorkClass,
+        terms: &Terms,
+        (waited_us, now_ns): (u64, u64),
+    ) -> Option<Error> {
+        let at = self.at(terms.level);
+        let most = self.lanes[at].wait_max();
+        let why = match most {
+            _ if terms.deadline.is_some_and(|deadline| deadline.is_nearly_over(now_ns)) => HOPELESS,
+            Some(most) if u128::from(waited_us) > most.as_micros() => IMPATIENT,
+            _ => return None,
+        };
+        let mut whose = self.whose(at);
+        if class == WorkClass::Write {
+            // It is none of the reads, but one of the level's.
+            self.lanes[at].totals.refused += 1;
+            whose.reads = "writes";
+        } else {
+            self.count_refused(at);
+        }
+        Some(Error::Overloaded(Overload::Waited { waited_us, whose, why }))
+    }
+
+    fn waited(&self, at: usize, waited_us: u64, why: &'static str) -> Error {
+        Error::Overloaded(Overload::Waited { waited_us, whose: self.whose(at), why })
     }
 
     /// For which the first that waits does so.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::clock::Deadline;
 use crate::config::{LEVEL_SHARES_DEFAULT, LEVEL_SHARES_MAX};
 use crate::error::{Error, Result};
 
@@ -103,6 +104,15 @@ pub struct ServiceLevel {
     pub id: LevelId,
     #[serde(flatten)]
     pub options: LevelOptions,
+}
+
+/// On what terms work is done: those of nobody in particular, unless they say more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Terms {
+    /// Whose part of the shards it takes.
+    pub level: LevelId,
+    /// Until when it is wanted.
+    pub deadline: Option<Deadline>,
 }
 
 /// How the reads of a service level stand, those of both classes together.

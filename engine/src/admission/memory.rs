@@ -131,7 +131,7 @@ impl ReadMemory {
         for waiter in late {
             let (used, max) = status;
             // A receiver that is gone wants nothing.
-            let _ = waiter.sender.send(Err(Error::Overloaded(format!(
+            let _ = waiter.sender.send(Err(Error::short(format!(
                 "reads hold {used} of the {max} MiB that they may have, and this one waited {} s for \
                  its part: try again later, read less at once, or give reads more memory (--memory)",
                 READ_MEMORY_WAIT.as_secs()

@@ -40,7 +40,7 @@ pub use account::{Account, BufferCharge};
 pub use admission::{Admission, Permit};
 pub use class::ClassStatus;
 pub use governed::PlanStatus;
-pub use level::{DEFAULT_LEVEL, LevelId, LevelOptions, LevelStatus, ServiceLevel, Workload};
+pub use level::{DEFAULT_LEVEL, LevelId, LevelOptions, LevelStatus, ServiceLevel, Terms, Workload};
 pub use long_wait::LongWait;
 pub use memory::{BatchCharge, ReadMemory, ReadMemoryStatus};
 pub use reads::{NotedRead, ReadState, ReadStatus};

@@ -355,7 +355,7 @@ fn each_interval_is_told_of_its_own_reads() {
         let mut read = world.try_admit().unwrap();
         world.clock.advance(Duration::from_micros(us));
         match at_once {
-            true => read.answer_at_once(),
+            true => _ = read.answer_at_once(),
             false => read.answer(1),
         }
     };

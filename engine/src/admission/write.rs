@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::class::is_shed;
 use crate::clock::Clock;
-use crate::error::{Error, Result};
+use crate::error::{Error, Overload, Result};
 use crate::policy::admission::{Shedding, WorkLoad};
 
 /// The writes of a shard.
@@ -57,8 +57,7 @@ impl Writes {
             return Ok(());
         }
         self.shed.set(self.shed.get() + 1);
-        let text = "some writes are refused while the load is high: try again later";
-        Err(Error::Overloaded(text.into()))
+        Err(Error::Overloaded(Overload::Shed { what: "writes" }))
     }
 
     /// A write waits for memory from now on.
@@ -129,7 +128,7 @@ impl WaitingWrite {
             return Ok(());
         }
         self.writes.shed.set(self.writes.shed.get() + 1);
-        Err(Error::Overloaded(format!("a write waited {} ms for memory", waited_us / 1000)))
+        Err(Error::Overloaded(Overload::NoMemory { waited_us }))
     }
 }
 

@@ -23,7 +23,7 @@ mod snapshot;
 mod tests;
 
 pub use attach::{AttachProgress, Attached, AttachedFile, Attachment, OnUnknown};
-pub use calls::{BatchStream, Deciding, Getting, GettingMany, Scan, WriteBatch, Writing};
+pub use calls::{BatchStream, Deciding, Getting, GettingMany, Scan, Under, WriteBatch, Writing};
 pub use catalog::Catalog;
 pub use compaction::{CompactionReport, SstableReport};
 pub use database::{Database, Options};

@@ -3,7 +3,12 @@
 //! Mail gathers in one list that the shard takes as a whole. Whoever puts mail in wakes the shard
 //! only where it said, under the same lock and after it found nothing, that it is going to sleep:
 //! no wake-up is lost, and none is spent on a shard that is awake.
+//!
+//! Senders that find no room wait in the order in which they came. When mail is taken, as many of
+//! them are woken as there is room for. One that was woken may have gone, so all are woken before
+//! the shard sleeps.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -24,8 +29,8 @@ struct Inner<T> {
     mail: Vec<T>,
     /// The shard, while it sleeps.
     shard: Option<Waker>,
-    /// Who waits for room.
-    senders: Vec<(u64, Waker)>,
+    /// Who waits for room, by rising numbers.
+    senders: VecDeque<(u64, Waker)>,
     next_ticket: u64,
     is_closed: bool,
 }
@@ -41,7 +46,7 @@ pub(super) fn mailbox<T>(stats: Arc<RuntimeStats>) -> (Sender<T>, Receiver<T>) {
     let inner = Inner {
         mail: Vec::new(),
         shard: None,
-        senders: Vec::new(),
+        senders: VecDeque::new(),
         next_ticket: 0,
         is_closed: false,
     };
@@ -96,9 +101,9 @@ impl<T> Sender<T> {
                 inner.next_ticket
             });
             let waker = context.waker();
-            match inner.senders.iter_mut().find(|(other, _)| *other == number) {
-                Some((_, own)) => own.clone_from(waker),
-                None => inner.senders.push((number, waker.clone())),
+            match inner.senders.binary_search_by_key(&number, |(other, _)| *other) {
+                Ok(at) => inner.senders[at].1.clone_from(waker),
+                Err(at) => inner.senders.insert(at, (number, waker.clone())),
             }
             return Poll::Pending;
         }
@@ -147,6 +152,9 @@ impl<T> Receiver<T> {
             Some(shard) => shard.clone_from(context.waker()),
             shard => *shard = Some(context.waker().clone()),
         }
+        let senders = std::mem::take(&mut inner.senders);
+        drop(inner);
+        senders.into_iter().for_each(|(_, waker)| waker.wake());
         Poll::Pending
     }
 
@@ -164,9 +172,10 @@ impl<T> Receiver<T> {
     fn take(mut inner: MutexGuard<'_, Inner<T>>, stats: &RuntimeStats, batch: &mut Vec<T>) -> bool {
         std::mem::swap(&mut inner.mail, batch);
         stats.set_mail_waits(false);
-        let senders = std::mem::take(&mut inner.senders);
+        let room = inner.senders.len().min(MAILBOX_REQUESTS_MAX);
+        let senders: Vec<Waker> = inner.senders.drain(..room).map(|(_, waker)| waker).collect();
         drop(inner);
-        senders.into_iter().for_each(|(_, waker)| waker.wake());
+        senders.into_iter().for_each(Waker::wake);
         true
     }
 
@@ -234,6 +243,43 @@ mod tests {
         assert_eq!(receiver.take_now(&mut Vec::new()), Some(false));
         receiver.close();
         assert_eq!(receiver.poll_take(&mut cx, &mut Vec::new()), Poll::Ready(false));
+    }
+
+    /// More senders than there is room for: each piece of mail that is taken wakes as many as fit,
+    /// those that came first.
+    #[test]
+    fn as_many_are_woken_as_there_is_room_for() {
+        let (sender, receiver) = mailbox(Arc::new(RuntimeStats::default()));
+        let counts: Vec<Arc<Count>> =
+            (0..2 * MAILBOX_REQUESTS_MAX + 10).map(|_| Arc::default()).collect();
+        let mut tickets = vec![None; counts.len()];
+        let put = |number: usize, ticket: &mut Ticket| {
+            let waker = context(&counts[number]);
+            sender.poll_put(&mut Context::from_waker(&waker), ticket, || number).is_ready()
+        };
+        (0..MAILBOX_REQUESTS_MAX).for_each(|number| sender.put_now(number).unwrap());
+        for (number, ticket) in tickets.iter_mut().enumerate() {
+            assert!(!put(number, ticket));
+        }
+        let woken = || -> Vec<usize> {
+            let is_woken = |number: &usize| counts[*number].0.load(Ordering::SeqCst) > 0;
+            (0..counts.len()).filter(is_woken).collect()
+        };
+        let mut batch = Vec::new();
+        assert_eq!(receiver.take_now(&mut batch), Some(true));
+        assert_eq!(woken(), (0..MAILBOX_REQUESTS_MAX).collect::<Vec<_>>());
+        // Others were faster: the first that comes again is still the first.
+        (0..MAILBOX_REQUESTS_MAX).for_each(|number| sender.put_now(number).unwrap());
+        assert!(!put(5, &mut tickets[5]));
+        batch.clear();
+        assert_eq!(receiver.take_now(&mut batch), Some(true));
+        assert_eq!(counts[5].0.load(Ordering::SeqCst), 2);
+        assert_eq!(woken().len(), 2 * MAILBOX_REQUESTS_MAX - 1);
+        // Whoever was woken is gone: the shard sleeps only when the others know.
+        batch.clear();
+        let waker = context(&Arc::default());
+        assert!(receiver.poll_take(&mut Context::from_waker(&waker), &mut batch).is_pending());
+        assert_eq!(woken().len(), counts.len());
     }
 
     #[test]

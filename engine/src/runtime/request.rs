@@ -33,6 +33,9 @@ pub trait Ask<S>: Send + 'static {
     /// whether its turn is over where it may take long.
     const IS_SHORT: bool = false;
 
+    /// It is about to be sent, or answered by its caller.
+    fn begins(&mut self) {}
+
     /// Answers, under the shard's lease.
     fn ask(self, state: &Rc<S>) -> Answering<Self::Answer>;
 }
@@ -264,7 +267,8 @@ impl<S: 'static, Q: Ask<S>> Asking<S, Q> {
 
     /// Answers the question here where the shard lets its caller do that. What waits then is the
     /// shard's to do.
-    fn start(&self, question: Q) -> Stage<Q, Q::Answer> {
+    fn start(&self, mut question: Q) -> Stage<Q, Q::Answer> {
+        question.begins();
         let mut question = Some(question);
         if Q::IS_SHORT {
             let stage = self.shard.with_lease(|monitor, state| {

@@ -36,6 +36,8 @@ fn code(kind: ErrorKind) -> Code {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -44,8 +46,8 @@ mod tests {
             (Error::invalid("x"), Code::InvalidArgument),
             (Error::NotFound { kind: "table", name: "t".into() }, Code::NotFound),
             (Error::Exists { kind: "table", name: "t".into() }, Code::AlreadyExists),
-            (Error::Overloaded("x".into()), Code::ResourceExhausted),
-            (Error::Timeout("x".into()), Code::DeadlineExceeded),
+            (Error::short("x"), Code::ResourceExhausted),
+            (Error::Timeout { what: "x", within: Duration::ZERO }, Code::DeadlineExceeded),
             (Error::Closed, Code::Unavailable),
             (Error::corrupt("f", 1, "a", "b"), Code::DataLoss),
         ] {

@@ -205,7 +205,7 @@ impl From<EngineError> for QueryError {
             EngineError::Io { .. } if error.is_shortage() => ErrorKind::Overloaded,
             EngineError::Io { .. } => ErrorKind::Io,
             EngineError::Overloaded(_) | EngineError::RateLimited { .. } => ErrorKind::Overloaded,
-            EngineError::Timeout(_) => ErrorKind::Timeout,
+            EngineError::Timeout { .. } => ErrorKind::Timeout,
             EngineError::Unavailable(_) | EngineError::Poisoned { .. } | EngineError::Closed => {
                 ErrorKind::Unavailable
             }

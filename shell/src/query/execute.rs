@@ -13,7 +13,7 @@ use datafusion::arrow::datatypes::SchemaRef as ArrowSchemaRef;
 use datafusion::common::ScalarValue;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
-use tidegate_engine::{DEFAULT_LEVEL, Deadline, SchemaRef};
+use tidegate_engine::{DEFAULT_LEVEL, Deadline, SchemaRef, Terms};
 
 use super::error::{QueryError, Result};
 use super::outcome::{Description, Outcome, OutcomeKind};
@@ -22,7 +22,7 @@ use super::parse::said::{Said, is_taker};
 use super::parse::statement::{Statement, split};
 use super::place::place;
 use super::session::Session;
-use super::setting::{SERVICE_LEVEL, Terms};
+use super::setting::SERVICE_LEVEL;
 use super::sketch::{Sketch, Sketched};
 use super::statements::{self, Command};
 use super::write::conditional::together;

@@ -16,7 +16,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use tidegate_engine::batch::{RowError, WriteOptions, expiry, mutations};
 use tidegate_engine::probe::{Detail, Watch};
-use tidegate_engine::{DataType, Database, Deadline, Mutation, SchemaRef, TableSchema};
+use tidegate_engine::{DataType, Database, Mutation, SchemaRef, TableSchema, Terms};
 
 use super::error::{QueryError, Result};
 use super::outcome::{Outcome, batch, text_schema};
@@ -157,7 +157,7 @@ impl Session {
         let changed = self.changed(write, &table, values, &options).await?;
         let mutations = changed.map_or_else(Vec::new, |(_, mutations)| mutations);
         let count = mutations.iter().map(|mutation| mutation.rows.len().max(1) as u64).sum();
-        write_rows(&self.database, mutations, self.deadline()).await?;
+        write_rows(&self.database, mutations, self.write_terms()).await?;
         Ok(Outcome::count(count))
     }
 
@@ -281,11 +281,11 @@ impl Session {
             }
             count += batch.num_rows() as u64;
             if !matches!(repeats, Repeats::KeepLast) {
-                write_rows(&self.database, std::mem::take(&mut whole), self.deadline()).await?;
+                write_rows(&self.database, std::mem::take(&mut whole), self.write_terms()).await?;
             }
         }
         stamp::keep_last(&mut whole);
-        write_rows(&self.database, whole, self.deadline()).await?;
+        write_rows(&self.database, whole, self.write_terms()).await?;
         Ok(Outcome::count(count))
     }
 
@@ -408,15 +408,12 @@ pub(super) fn row_refused(refused: RowError, before: u64) -> QueryError {
 pub(super) async fn write_rows(
     database: &Database,
     mut rows: Vec<Mutation>,
-    deadline: Option<Deadline>,
+    terms: Terms,
 ) -> Result<()> {
     while !rows.is_empty() {
         let rest = rows.split_off(rows.len().min(WRITE_ROWS_MAX));
         let rows = std::mem::replace(&mut rows, rest);
-        match deadline {
-            None => database.apply_many(rows).await?,
-            Some(deadline) => database.apply_many_within(rows, deadline).await?,
-        }
+        database.under(terms).apply_many(rows).await?;
     }
     Ok(())
 }

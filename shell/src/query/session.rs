@@ -20,7 +20,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::{LogicalPlan, Union};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement as SqlStatement;
-use tidegate_engine::{DEFAULT_LEVEL, Database, Deadline, SchemaRef, ServiceLevel, TableSchema};
+use tidegate_engine::{DEFAULT_LEVEL, Database, SchemaRef, ServiceLevel, TableSchema, Terms};
 
 use super::aggregate;
 use super::engine::Engine;
@@ -38,7 +38,7 @@ use super::plan::rules;
 use super::replay::{REPLAY_FUNCTION, ReplayFunction};
 use super::scan::catalog::{CATALOG, TideCatalog};
 use super::scan::token;
-use super::setting::{self, Settings, Stamp, Terms};
+use super::setting::{self, Settings, Stamp};
 use super::system::SYSTEM_KEYSPACE;
 use super::types::identifier::time_uuid;
 use super::types::{growing, named_cast, seeking};
@@ -245,9 +245,9 @@ impl Session {
         own
     }
 
-    /// Until when its statement is to be done, where it was made for one that says so.
-    pub(super) fn deadline(&self) -> Option<Deadline> {
-        self.terms.and_then(|terms| terms.deadline)
+    /// On what terms it writes.
+    pub(super) fn write_terms(&self) -> Terms {
+        self.read_terms(self.terms).1
     }
 
     /// The service level of statements that name none.

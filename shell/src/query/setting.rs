@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use datafusion::common::extensions_options;
 use datafusion::config::{ConfigExtension, ConfigOptions};
 use datafusion::prelude::SessionConfig;
-use tidegate_engine::{Catalog, DEFAULT_LEVEL, Deadline, LevelId};
+use tidegate_engine::{Catalog, DEFAULT_LEVEL, Terms};
 
 use super::limit::ResultLimits;
 
@@ -67,28 +67,18 @@ pub fn set_service_level(options: &mut ConfigOptions, name: &str) {
     }
 }
 
-/// On which terms a statement runs.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Terms {
-    /// Until when it is to be done.
-    pub deadline: Option<Deadline>,
-    pub level: LevelId,
+/// The terms of a statement of its own, or those of whatever runs under these settings.
+pub fn terms_under(config: &SessionConfig, catalog: &Catalog) -> Terms {
+    match config.get_extension::<Terms>() {
+        Some(terms) => *terms,
+        None => terms_of_options(config.options(), catalog),
+    }
 }
 
-impl Terms {
-    /// Those of a statement of its own, or those of whatever runs under these settings.
-    pub fn under(config: &SessionConfig, catalog: &Catalog) -> Terms {
-        match config.get_extension::<Terms>() {
-            Some(terms) => *terms,
-            None => Terms::of_options(config.options(), catalog),
-        }
-    }
-
-    /// Those of whatever runs under these settings.
-    pub fn of_options(options: &ConfigOptions, catalog: &Catalog) -> Terms {
-        let level = catalog.service_level(service_level(options)).unwrap_or_default();
-        Terms { deadline: None, level: level.id }
-    }
+/// The terms of whatever runs under these settings.
+pub fn terms_of_options(options: &ConfigOptions, catalog: &Catalog) -> Terms {
+    let level = catalog.service_level(service_level(options)).unwrap_or_default();
+    Terms { deadline: None, level: level.id }
 }
 
 /// From how many milliseconds on statements are kept as slow; 0 keeps none.

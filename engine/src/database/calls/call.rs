@@ -6,10 +6,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::{BatchStream, Scan, WriteBatch};
-use crate::clock::Deadline;
+use crate::admission::Terms;
 use crate::database::database::Database;
 use crate::database::shard::Shard;
-use crate::database::shard::call::{Apply, ApplyMany, Get, GetMany};
+use crate::database::shard::call::{Apply, ApplyMany, Asked, Get, GetMany, Stopwatch};
 use crate::error::Result;
 use crate::mutation::Mutation;
 use crate::reader::{RowKey, RowValues};
@@ -17,18 +17,18 @@ use crate::runtime::{self, Ask, Asking};
 use crate::schema::table_schema::SchemaRef;
 
 impl Database {
+    /// The same calls on other terms: as work of a service level, or wanted until some time.
+    pub fn under(&self, terms: Terms) -> Under<'_> {
+        Under { database: self, terms }
+    }
+
     /// Reads the row with a key; `None` where there is none. It is answered by one message to the
     /// shard that owns the partition.
     ///
     /// Errors: `NotFound` when the table was dropped, `Io`, `Corrupt`, `RateLimited`, `Overloaded`,
     /// `Closed`.
     pub fn get(&self, schema: &SchemaRef, key: impl Into<RowKey>) -> Getting {
-        self.start_get(schema.clone(), key.into())
-    }
-
-    fn start_get(&self, schema: SchemaRef, key: RowKey) -> Getting {
-        let shard = self.shard_of(&key.partition);
-        Getting(self.handle(shard).ask(Get { schema, key }))
+        self.under(Terms::default()).get(schema, key)
     }
 
     /// Reads the rows with these keys, with one message a shard; answers in the order of the keys,
@@ -36,19 +36,7 @@ impl Database {
     ///
     /// Errors: as [`get`](Self::get), the first that occurred.
     pub fn get_many(&self, schema: &SchemaRef, keys: Vec<RowKey>) -> GettingMany {
-        let rows = vec![None; keys.len()];
-        let mut by_shard = vec![(Vec::new(), Vec::new()); self.shard_count() as usize];
-        for (place, key) in keys.into_iter().enumerate() {
-            let (places, keys) = &mut by_shard[self.shard_of(&key.partition) as usize];
-            places.push(place);
-            keys.push(key);
-        }
-        let by_shard = (0..).zip(by_shard).filter(|(_, (places, _))| !places.is_empty());
-        let parts = by_shard.map(|(shard, (places, keys))| {
-            let schema = schema.clone();
-            (places, Some(self.handle(shard).ask(GetMany { schema, keys })))
-        });
-        GettingMany { parts: parts.collect(), rows }
+        self.under(Terms::default()).get_many(schema, keys)
     }
 
     /// Starts a scan of a partition, of several or of the whole table.
@@ -69,8 +57,7 @@ impl Database {
     /// Errors: `NotFound` when the table was dropped, `Poisoned`, `Io` (disk full: retry later),
     /// `RateLimited`, `Overloaded`, `Closed`.
     pub fn apply(&self, mutation: Mutation) -> Writing {
-        let shard = self.shard_of(&mutation.key);
-        Writing(Writes::One(self.handle(shard).ask(Apply(mutation))))
+        self.under(Terms::default()).apply(mutation)
     }
 
     /// Applies many writes with one message a shard. They are independent: after an error some may
@@ -78,28 +65,83 @@ impl Database {
     ///
     /// Errors: as `apply`, the first that occurred.
     pub fn apply_many(&self, mutations: Vec<Mutation>) -> Writing {
+        self.under(Terms::default()).apply_many(mutations)
+    }
+}
+
+/// A database, asked on terms; see [`Database::under`].
+///
+/// Errors of all calls: as those of the database, and `Timeout` behind the deadline. `Overloaded`
+/// also for what waited longer than its level lets it, or has too little of its time left.
+#[derive(Clone, Copy)]
+pub struct Under<'a> {
+    pub(super) database: &'a Database,
+    terms: Terms,
+}
+
+impl Under<'_> {
+    /// A question on these terms.
+    pub(super) fn asked(&self) -> Asked {
+        let is_plain = self.terms == Terms::default();
+        let clock = self.database.clock();
+        let waits = if is_plain { Stopwatch::none() } else { Stopwatch::of(clock) };
+        Asked { terms: self.terms, waits }
+    }
+
+    /// As [`Database::get`].
+    pub fn get(&self, schema: &SchemaRef, key: impl Into<RowKey>) -> Getting {
+        self.start_get(schema.clone(), key.into())
+    }
+
+    fn start_get(&self, schema: SchemaRef, key: RowKey) -> Getting {
+        let shard = self.database.shard_of(&key.partition);
+        Getting(self.database.handle(shard).ask(Get { schema, key, asked: self.asked() }))
+    }
+
+    /// As [`Database::get_many`].
+    pub fn get_many(&self, schema: &SchemaRef, keys: Vec<RowKey>) -> GettingMany {
+        let rows = vec![None; keys.len()];
+        let mut by_shard = vec![(Vec::new(), Vec::new()); self.database.shard_count() as usize];
+        for (place, key) in keys.into_iter().enumerate() {
+            let (places, keys) = &mut by_shard[self.database.shard_of(&key.partition) as usize];
+            places.push(place);
+            keys.push(key);
+        }
+        let by_shard = (0..).zip(by_shard).filter(|(_, (places, _))| !places.is_empty());
+        let parts = by_shard.map(|(shard, (places, keys))| {
+            let (schema, asked) = (schema.clone(), self.asked());
+            (places, Some(self.database.handle(shard).ask(GetMany { schema, keys, asked })))
+        });
+        GettingMany { parts: parts.collect(), rows }
+    }
+
+    /// As [`Database::write`].
+    pub fn write(&self, batch: WriteBatch) -> Writing {
+        self.apply_many(batch.into_mutations())
+    }
+
+    /// As [`Database::apply`]; a write that has begun is not given up.
+    pub fn apply(&self, mutation: Mutation) -> Writing {
+        let shard = self.database.shard_of(&mutation.key);
+        Writing(Writes::One(self.database.handle(shard).ask(Apply(mutation, self.asked()))))
+    }
+
+    /// As [`Database::apply_many`]; a write that its shard has not begun by the deadline is refused,
+    /// and those behind it.
+    pub fn apply_many(&self, mutations: Vec<Mutation>) -> Writing {
         if mutations.len() == 1 {
             let only = mutations.into_iter().next();
             return self.apply(only.expect("there is one"));
         }
-        self.apply_by(mutations, None)
-    }
-
-    /// As [`apply_many`](Self::apply_many); a write that its shard has not begun by the deadline is
-    /// refused, and those behind it.
-    ///
-    /// Errors: as `apply_many`, and `Timeout`.
-    pub fn apply_many_within(&self, mutations: Vec<Mutation>, deadline: Deadline) -> Writing {
-        self.apply_by(mutations, Some(deadline))
-    }
-
-    fn apply_by(&self, mutations: Vec<Mutation>, deadline: Option<Deadline>) -> Writing {
-        let mut by_shard: Vec<Vec<Mutation>> = vec![Vec::new(); self.shard_count() as usize];
+        let mut by_shard: Vec<Vec<Mutation>> =
+            vec![Vec::new(); self.database.shard_count() as usize];
         for mutation in mutations {
-            by_shard[self.shard_of(&mutation.key) as usize].push(mutation);
+            by_shard[self.database.shard_of(&mutation.key) as usize].push(mutation);
         }
         let by_shard = (0..).zip(by_shard).filter(|(_, writes)| !writes.is_empty());
-        let ask = |(shard, writes)| Some(self.handle(shard).ask(ApplyMany(writes, deadline)));
+        let ask = |(shard, writes)| {
+            Some(self.database.handle(shard).ask(ApplyMany(writes, self.asked())))
+        };
         let parts = by_shard.map(ask);
         Writing(Writes::Many(parts.collect()))
     }

@@ -4,7 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::WriteBatch;
+use super::{Under, WriteBatch};
+use crate::admission::Terms;
 use crate::database::database::Database;
 use crate::database::shard::call::WriteIf;
 use crate::database::shard::{ConditionalWrite, Decision, Shard};
@@ -21,8 +22,15 @@ impl Database {
     /// collections; else as [`apply`](Self::apply) and [`get`](Self::get). After an error of the
     /// disk nobody knows whether the write was done: read the row, or write again.
     pub fn write_if(&self, write: ConditionalWrite) -> Deciding {
-        let shard = self.shard_of(&write.mutation.key);
-        Deciding(self.handle(shard).ask(WriteIf(write)))
+        self.under(Terms::default()).write_if(write)
+    }
+}
+
+impl Under<'_> {
+    /// As [`Database::write_if`].
+    pub fn write_if(&self, write: ConditionalWrite) -> Deciding {
+        let shard = self.database.shard_of(&write.mutation.key);
+        Deciding(self.database.handle(shard).ask(WriteIf(write, self.asked())))
     }
 }
 

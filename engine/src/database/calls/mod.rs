@@ -11,7 +11,7 @@ mod scan;
 mod stream;
 mod write_batch;
 
-pub use call::{Getting, GettingMany, Writing};
+pub use call::{Getting, GettingMany, Under, Writing};
 pub use conditional::Deciding;
 pub use scan::Scan;
 pub use stream::BatchStream;

@@ -10,11 +10,11 @@ use futures::StreamExt;
 use tokio::sync::mpsc::{self, Receiver};
 
 use super::Scan;
-use crate::admission::BatchCharge;
+use crate::admission::{BatchCharge, Terms};
 use crate::batch::RecordBatch;
 use crate::database::database::Database;
 use crate::database::shard::Shard;
-use crate::database::shard::call::Stream;
+use crate::database::shard::call::{Asked, Stream};
 use crate::error::{Error, Result};
 use crate::probe::Probe;
 use crate::runtime::{self, Asking};
@@ -125,7 +125,9 @@ fn start(
 ) -> (Starting, Arc<AtomicBool>) {
     let is_complete = Arc::new(AtomicBool::new(false));
     let (batches, receiver) = mpsc::channel(2);
-    let stream = Stream { command, probe, batches, is_complete: is_complete.clone() };
+    let terms = Terms { level: command.level, deadline: command.deadline };
+    let Asked { waits, .. } = database.under(terms).asked();
+    let stream = Stream { command, probe, batches, is_complete: is_complete.clone(), waits };
     ((database.handle(shard).ask(stream), receiver), is_complete)
 }
 
@@ -165,7 +167,7 @@ impl futures::Stream for BatchStream {
                 State::Starting((asking, _)) => {
                     let begun = ready!(Pin::new(asking).poll(context));
                     let state = std::mem::replace(&mut self.state, State::Done);
-                    if let Err(error) = begun {
+                    if let Err(error) = begun.flatten() {
                         return Poll::Ready(Some(Err(error)));
                     }
                     if let State::Starting((_, receiver)) = state {

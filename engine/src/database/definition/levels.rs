@@ -10,6 +10,7 @@ use crate::database::catalog::check_name;
 use crate::database::database::Database;
 use crate::database::shard::Shard;
 use crate::error::{Error, Result};
+use crate::runtime;
 
 impl Database {
     /// Creates a service level.
@@ -105,7 +106,13 @@ impl Database {
         let others = catalog.service_levels().filter(|(_, level)| level.id != LevelId::DEFAULT);
         let levels: Vec<(LevelId, Arc<str>, LevelOptions)> =
             others.map(|(name, level)| (level.id, name.into(), level.options)).collect();
-        let set = move |shard: &Shard| shard.admission.set_levels(&levels);
+        let group =
+            |(level, _, options): &(LevelId, Arc<str>, LevelOptions)| (level.0, options.shares());
+        let groups: Vec<(u64, u32)> = levels.iter().map(group).collect();
+        let set = move |shard: &Shard| {
+            shard.admission.set_levels(&levels);
+            runtime::set_groups(&groups);
+        };
         self.of_shards("set service levels", set).await.map(drop)
     }
 

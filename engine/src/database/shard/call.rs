@@ -8,12 +8,13 @@ use std::sync::atomic::AtomicBool;
 use futures::FutureExt;
 use tokio::sync::mpsc;
 
+use super::read::QUEUED;
 use super::{ConditionalWrite, Decision, Shard};
-use crate::admission::{LevelId, Permit};
-use crate::clock::Deadline;
+use crate::admission::{LevelId, Permit, Terms};
+use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::mutation::Mutation;
-use crate::policy::admission::ReadClass;
+use crate::policy::admission::{ReadClass, WorkClass};
 use crate::policy::rate::Operation;
 use crate::probe::{Probe, probed};
 use crate::reader::{RowKey, RowValues};
@@ -21,49 +22,100 @@ use crate::runtime::{self, Answering, Ask};
 use crate::schema::table_schema::SchemaRef;
 use crate::table::{PointQuery, Progress, ReadCommand, Sent, Table};
 
+/// How far the read of a row came that is not done.
+const GETTING: &str = "a row was still to be read";
+
 /// One row.
 pub(in crate::database) struct Get {
     pub(in crate::database) schema: SchemaRef,
     pub(in crate::database) key: RowKey,
+    pub(in crate::database) asked: Asked,
 }
 
 /// Rows of one shard, answered in the order of their keys.
 pub(in crate::database) struct GetMany {
     pub(in crate::database) schema: SchemaRef,
     pub(in crate::database) keys: Vec<RowKey>,
+    pub(in crate::database) asked: Asked,
 }
 
-/// The batches of a read. The answer comes when the first is there, or the end.
+/// The batches of a read. The answer comes when the first is there, or the end; it says where the
+/// read was not let in.
 pub(in crate::database) struct Stream {
     pub(in crate::database) command: ReadCommand,
     /// Is told what the read does.
     pub(in crate::database) probe: Option<Arc<Probe>>,
     pub(in crate::database) batches: mpsc::Sender<Result<Sent>>,
     pub(in crate::database) is_complete: Arc<AtomicBool>,
+    pub(in crate::database) waits: Stopwatch,
+}
+
+/// On what terms something is asked, and since when.
+pub(in crate::database) struct Asked {
+    pub(in crate::database) terms: Terms,
+    pub(in crate::database) waits: Stopwatch,
+}
+
+/// For how long a question has waited for its shard, where somebody wants to know.
+pub(in crate::database) struct Stopwatch {
+    clock: Option<Arc<dyn Clock>>,
+    since_ns: u64,
+}
+
+impl Stopwatch {
+    /// One that is to be looked at.
+    pub(in crate::database) fn of(clock: &Arc<dyn Clock>) -> Self {
+        Stopwatch { clock: Some(clock.clone()), since_ns: 0 }
+    }
+
+    /// One that tells nothing, and asks no clock.
+    pub(in crate::database) fn none() -> Self {
+        Stopwatch { clock: None, since_ns: 0 }
+    }
+
+    fn start(&mut self) {
+        self.since_ns = self.clock.as_ref().map_or(0, |clock| clock.monotonic_ns());
+    }
+
+    fn passed_ns(&self) -> u64 {
+        let now_ns = self.clock.as_ref().map_or(0, |clock| clock.monotonic_ns());
+        now_ns.saturating_sub(self.since_ns)
+    }
 }
 
 /// One write.
-pub(in crate::database) struct Apply(pub(in crate::database) Mutation);
+pub(in crate::database) struct Apply(
+    pub(in crate::database) Mutation,
+    pub(in crate::database) Asked,
+);
 
 /// Writes that share their syncs; those that the shard comes to behind the deadline are refused.
 pub(in crate::database) struct ApplyMany(
     pub(in crate::database) Vec<Mutation>,
-    pub(in crate::database) Option<Deadline>,
+    pub(in crate::database) Asked,
 );
 
 /// The parts of a logged batch that belong to one shard.
 pub(in crate::database) struct ApplyLogged(pub(in crate::database) Vec<Mutation>);
 
 /// A write that is done if its conditions hold.
-pub(in crate::database) struct WriteIf(pub(in crate::database) ConditionalWrite);
+pub(in crate::database) struct WriteIf(
+    pub(in crate::database) ConditionalWrite,
+    pub(in crate::database) Asked,
+);
 
 impl Ask<Shard> for Get {
     type Answer = Result<Option<RowValues>>;
     const NAME: &'static str = "get";
     const IS_SHORT: bool = true;
 
+    fn begins(&mut self) {
+        self.asked.waits.start();
+    }
+
     fn ask(self, shard: &Rc<Shard>) -> Answering<Self::Answer> {
-        shard.get(self.schema, self.key)
+        let Asked { terms, waits } = self.asked;
+        shard.get(self.schema, self.key, (terms, waits.passed_ns()))
     }
 }
 
@@ -72,8 +124,13 @@ impl Ask<Shard> for GetMany {
     const NAME: &'static str = "get many";
     const IS_SHORT: bool = true;
 
+    fn begins(&mut self) {
+        self.asked.waits.start();
+    }
+
     fn ask(self, shard: &Rc<Shard>) -> Answering<Self::Answer> {
-        let GetMany { schema, keys } = self;
+        let GetMany { schema, keys, asked: Asked { terms, waits } } = self;
+        let waited_ns = waits.passed_ns();
         let mut rows = Vec::with_capacity(keys.len());
         let mut keys = keys.into_iter();
         let next = loop {
@@ -81,30 +138,38 @@ impl Ask<Shard> for GetMany {
                 break None;
             }
             let Some(key) = keys.next() else { return Answering::Now(Ok(rows)) };
-            match shard.get(schema.clone(), key) {
+            match shard.get(schema.clone(), key, (terms, waited_ns)) {
                 Answering::Now(Ok(row)) => rows.push(row),
                 Answering::Now(Err(error)) => return Answering::Now(Err(error)),
                 waits => break Some(waits),
             }
         };
-        Answering::Later(shard.clone().get_rest(schema, rows, next, keys).boxed_local())
+        let rest = shard.clone().get_rest((schema, terms), rows, next, keys);
+        Answering::Later(rest.boxed_local())
     }
 }
 
 impl Ask<Shard> for Stream {
-    type Answer = ();
+    type Answer = Result<()>;
     const NAME: &'static str = "read";
     const IS_SHORT: bool = true;
 
-    fn ask(self, shard: &Rc<Shard>) -> Answering<()> {
-        let stream = shard.clone().stream(self.command, self.batches, self.is_complete);
-        Answering::GoesOn(
-            (),
-            match self.probe {
-                None => stream,
-                Some(probe) => probed(probe.on(shard.context.shard), stream).boxed_local(),
-            },
-        )
+    fn begins(&mut self) {
+        self.waits.start();
+    }
+
+    fn ask(self, shard: &Rc<Shard>) -> Answering<Result<()>> {
+        let Stream { command, probe, batches, is_complete, waits } = self;
+        let (shard, waited_ns) = (shard.clone(), waits.passed_ns());
+        if let Some(probe) = probe {
+            let probe = probe.on(shard.context.shard);
+            let stream = shard.enter_and_stream(command, waited_ns, (batches, is_complete));
+            return Answering::GoesOn(Ok(()), probed(probe, stream).boxed_local());
+        }
+        match shard.enter_read(&command, waited_ns) {
+            Ok(()) => Answering::GoesOn(Ok(()), shard.stream(command, batches, is_complete)),
+            Err(error) => Answering::Now(Err(error)),
+        }
     }
 }
 
@@ -113,8 +178,16 @@ impl Ask<Shard> for Apply {
     const NAME: &'static str = "apply";
     const IS_SHORT: bool = true;
 
+    fn begins(&mut self) {
+        self.1.waits.start();
+    }
+
     fn ask(self, shard: &Rc<Shard>) -> Answering<Result<()>> {
-        shard.apply_now(self.0)
+        let Asked { terms, waits } = self.1;
+        match shard.check_write_wait(&terms, waits.passed_ns()) {
+            Ok(()) => shard.apply_now(self.0, terms),
+            Err(error) => Answering::Now(Err(error)),
+        }
     }
 }
 
@@ -122,8 +195,16 @@ impl Ask<Shard> for ApplyMany {
     type Answer = Result<()>;
     const NAME: &'static str = "apply many";
 
+    fn begins(&mut self) {
+        self.1.waits.start();
+    }
+
     fn ask(self, shard: &Rc<Shard>) -> Answering<Result<()>> {
-        Answering::Later(shard.apply_many_within(self.0, self.1))
+        let Asked { terms, waits } = self.1;
+        match shard.check_write_wait(&terms, waits.passed_ns()) {
+            Ok(()) => Answering::Later(shard.apply_many_under(self.0, terms)),
+            Err(error) => Answering::Now(Err(error)),
+        }
     }
 }
 
@@ -141,8 +222,16 @@ impl Ask<Shard> for WriteIf {
     const NAME: &'static str = "write if";
     const IS_SHORT: bool = true;
 
+    fn begins(&mut self) {
+        self.1.waits.start();
+    }
+
     fn ask(self, shard: &Rc<Shard>) -> Answering<Self::Answer> {
-        Answering::Later(shard.clone().write_if(self.0).boxed_local())
+        let Asked { terms, waits } = self.1;
+        match shard.check_write_wait(&terms, waits.passed_ns()) {
+            Ok(()) => Answering::Later(shard.clone().write_if(self.0, terms).boxed_local()),
+            Err(error) => Answering::Now(Err(error)),
+        }
     }
 }
 
@@ -152,22 +241,24 @@ impl Shard {
         self: &Rc<Self>,
         schema: SchemaRef,
         key: RowKey,
+        (terms, waited_ns): (Terms, u64),
     ) -> Answering<Result<Option<RowValues>>> {
-        let table = match self.enter_get(&schema, &key) {
+        let table = match self.enter_get(&schema, &key, (&terms, waited_ns)) {
             Ok(table) => table,
             Err(error) => return Answering::Now(Err(error)),
         };
-        let Some(permit) = self.admission.turn_now(ReadClass::Keys, LevelId::DEFAULT) else {
+        let Some(permit) = self.admission.turn_now(ReadClass::Keys, terms.level) else {
             drop(table);
-            return self.until_closed(self.clone().get_in_turn(schema, key));
+            return self.until_over(terms, self.clone().get_in_turn(schema, key, terms));
         };
         match table.point(schema, key, self.now_seconds()) {
             Ok(Progress::Done(row)) => {
-                permit.answer_at_once();
+                runtime::charge_group(terms.level.0, permit.answer_at_once());
                 Answering::Now(Ok(row))
             }
             Ok(Progress::Waits(query)) => {
-                self.until_closed(self.clone().finish_get(table, query, permit))
+                let finish = self.clone().finish_get(table, query, (permit, terms.level));
+                self.until_over(terms, finish)
             }
             Err(error) => Answering::Now(Err(error)),
         }
@@ -176,7 +267,7 @@ impl Shard {
     /// Goes on with `next`, which has begun, and `keys` where `rows` ends.
     async fn get_rest(
         self: Rc<Self>,
-        schema: SchemaRef,
+        (schema, terms): (SchemaRef, Terms),
         mut rows: Vec<Option<RowValues>>,
         next: Option<Answering<Result<Option<RowValues>>>>,
         keys: impl Iterator<Item = RowKey>,
@@ -186,15 +277,22 @@ impl Shard {
         }
         for key in keys {
             runtime::maybe_yield().await;
-            rows.push(self.get(schema.clone(), key).finished().await?);
+            rows.push(self.get(schema.clone(), key, (terms, 0)).finished().await?);
         }
         Ok(rows)
     }
 
-    fn enter_get(&self, schema: &SchemaRef, key: &RowKey) -> Result<Rc<Table>> {
+    fn enter_get(
+        &self,
+        schema: &SchemaRef,
+        key: &RowKey,
+        (terms, waited_ns): (&Terms, u64),
+    ) -> Result<Rc<Table>> {
         self.check_open()?;
+        self.check_time(terms.deadline, QUEUED)?;
         let table = self.table(schema.id)?;
         self.admission.admit_read(ReadClass::Keys)?;
+        self.admission.check_wait(WorkClass::Keys, terms, waited_ns)?;
         self.check_owned(&key.partition)?;
         self.admit(&table, &key.partition, Operation::Read)?;
         Ok(table)
@@ -204,17 +302,17 @@ impl Shard {
         self: Rc<Self>,
         schema: SchemaRef,
         key: RowKey,
+        Terms { level, deadline }: Terms,
     ) -> Result<Option<RowValues>> {
-        let terms = (LevelId::DEFAULT, None);
-        let permit = self.admission.turn_of(ReadClass::Keys, terms, || schema.full_name()).await?;
+        let permit = self.wait_turn(ReadClass::Keys, level, (deadline, &schema)).await?;
         // Meanwhile it may have been dropped.
         let table = self.table(schema.id)?;
         match table.point(schema, key, self.now_seconds())? {
             Progress::Done(row) => {
-                permit.answer_at_once();
+                runtime::charge_group(level.0, permit.answer_at_once());
                 Ok(row)
             }
-            Progress::Waits(query) => self.finish_get(table, query, permit).await,
+            Progress::Waits(query) => self.finish_get(table, query, (permit, level)).await,
         }
     }
 
@@ -222,17 +320,18 @@ impl Shard {
         self: Rc<Self>,
         table: Rc<Table>,
         query: PointQuery,
-        mut permit: Permit,
+        (mut permit, level): (Permit, LevelId),
     ) -> Result<Option<RowValues>> {
-        let (account, finish) = (permit.account(), table.finish_point(query));
-        let found = self.admission.measured(ReadClass::Keys, account, finish).await;
+        let terms = (ReadClass::Keys, level, permit.account());
+        let found = self.working(terms, table.finish_point(query)).await;
         permit.answer(0);
         found
     }
 
-    /// What waits must not keep the shard from closing.
-    fn until_closed<T: 'static>(
+    /// What waits must not keep the shard from closing, and ends with its time.
+    fn until_over<T: 'static>(
         self: &Rc<Self>,
+        terms: Terms,
         work: impl Future<Output = Result<T>> + 'static,
     ) -> Answering<Result<T>> {
         let shard = self.clone();
@@ -241,6 +340,9 @@ impl Shard {
                 biased;
                 () = shard.closed.notified() => Err(Error::Closed),
                 ended = work => ended,
+                () = shard.sleep_until(terms.deadline) => {
+                    Err(terms.deadline.map_or(Error::Closed, |deadline| deadline.passed(GETTING)))
+                }
             }
         };
         Answering::Later(ended.boxed_local())

@@ -85,7 +85,7 @@ impl Shard {
         let tables = self.stuck_tables();
         let names: Vec<String> = tables.iter().map(|table| table.schema().full_name()).collect();
         let mebibytes = self.flushing.stuck_bytes.get() >> 20;
-        Error::Overloaded(format!(
+        Error::short(format!(
             "memtables that cannot be written to disk hold {mebibytes} MiB of shard {}: mend or drop {}",
             self.context.shard,
             names.join(", ")

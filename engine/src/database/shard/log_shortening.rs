@@ -77,7 +77,7 @@ impl Shard {
         self.shorten_log();
         if let Some(failure) = &*self.log_limit.failure.borrow() {
             let (shard, mebibytes) = (self.context.shard, self.options.commitlog_bytes >> 20);
-            return Err(Error::Overloaded(format!(
+            return Err(Error::short(format!(
                 "the commitlog of shard {shard} has reached its limit of {mebibytes} MiB \
                  (--commitlog-bytes): {failure}"
             )));

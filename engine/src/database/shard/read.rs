@@ -12,21 +12,23 @@ use futures::future::{Either, LocalBoxFuture, select};
 use tokio::sync::mpsc;
 
 use super::Shard;
-use crate::admission::{LevelId, Permit};
+use crate::admission::{Account, LevelId, Permit, Terms};
 use crate::clock::Deadline;
 use crate::error::{Error, Result};
+use crate::io::{self, Flow};
 use crate::policy::admission::ReadClass;
 use crate::policy::rate::Operation;
 use crate::probe::{self, Count, Timer, timer};
+use crate::runtime;
 use crate::schema::table_schema::SchemaRef;
 use crate::table::{Partitions, ReadCommand, Sent, Table};
 
 /// What the client of a read is told that somebody ended.
 const KILLED: &str = "the read was ended by KILL READ";
 /// How far a read came that has no turn yet.
-const QUEUED: &str = "a read waited for its turn";
+pub(super) const QUEUED: &str = "a read waited for its turn";
 /// What waited for longer than it may has done so by this much at least.
-const A_MOMENT: Duration = Duration::from_millis(1);
+pub(super) const A_MOMENT: Duration = Duration::from_millis(1);
 
 impl Shard {
     /// Counts a read of each partition that is named.
@@ -43,7 +45,7 @@ impl Shard {
     }
 
     /// Errors: `Timeout` where the deadline has passed; `what` says how far the work came.
-    pub(super) fn check_time(&self, deadline: Option<Deadline>, what: &str) -> Result<()> {
+    pub(super) fn check_time(&self, deadline: Option<Deadline>, what: &'static str) -> Result<()> {
         match deadline.filter(|deadline| deadline.has_passed(&*self.context.clock)) {
             None => Ok(()),
             Some(deadline) => Err(deadline.passed(what)),
@@ -61,7 +63,7 @@ impl Shard {
     /// Waits for the turn of a read, as long as its level lets it.
     ///
     /// Errors: as [`Admission::turn`](crate::admission::Admission::turn).
-    async fn wait_turn(
+    pub(super) async fn wait_turn(
         &self,
         class: ReadClass,
         level: LevelId,
@@ -82,8 +84,38 @@ impl Shard {
         }
     }
 
-    /// Runs a read, see [`Table::stream`]; sets `is_complete` when all was sent. This is where
-    /// reads enter, in the order of writes: load shedding, limits of partitions, then a turn.
+    /// Runs what a read does when it has its turn: on the account of the read, and with the parts of
+    /// the processor and of the disk that its level has.
+    pub(super) async fn working<F: Future>(
+        &self,
+        (class, level, account): (ReadClass, LevelId, Rc<Account>),
+        work: F,
+    ) -> F::Output {
+        let flow = Flow { id: level.0, shares: self.admission.shares(level) };
+        let work = io::run_in(flow, self.admission.measured(class, account, work));
+        runtime::in_group(level.0, work).await
+    }
+
+    /// Lets a read in, in the order of writes: load shedding, then limits of partitions. What is
+    /// refused here has no task and no channel, and has allocated nothing: under overload most
+    /// reads are.
+    ///
+    /// Errors: `Timeout`, `Overloaded`, `RateLimited`, `Closed`; `NotFound` for a dropped table.
+    pub(super) fn enter_read(&self, command: &ReadCommand, waited_ns: u64) -> Result<()> {
+        probe::note(|| asked(command));
+        self.check_open()?;
+        let class = class_of(&command.partitions);
+        let in_time = self.check_time(command.deadline, QUEUED);
+        in_time.inspect_err(|error| self.admission.tell(class, command.level, error))?;
+        let table = self.table(command.schema.id)?;
+        self.admission.admit_read(class)?;
+        let terms = Terms { level: command.level, deadline: command.deadline };
+        self.admission.check_wait(class.into(), &terms, waited_ns)?;
+        self.admit_partitions(&table, &command.partitions)
+    }
+
+    /// Runs a read that was let in when it has its turn, see [`Table::stream`]; sets `is_complete`
+    /// when all was sent.
     pub(in crate::database) fn stream(
         self: Rc<Self>,
         command: ReadCommand,
@@ -95,19 +127,10 @@ impl Shard {
             let (deadline, level) = (command.deadline, command.level);
             let came = Cell::new(QUEUED);
             let closed = self.closed.notified();
-            let class = match &command.partitions {
-                Partitions::Keys(_) => ReadClass::Keys,
-                Partitions::Shard(_) => ReadClass::Scan,
-            };
-            probe::note(|| asked(&command));
+            let class = class_of(&command.partitions);
             let noted = self.admission.note(class, level, command.schema.clone());
             let read = async {
-                self.check_open()?;
-                self.check_time(deadline, came.get())?;
                 let id = command.schema.id;
-                let table = self.table(id)?;
-                self.admission.admit_read(class)?;
-                self.admit_partitions(&table, &command.partitions)?;
                 let waiting = timer(Count::TimeAdmission);
                 let mut permit = tokio::select! {
                     biased;
@@ -119,9 +142,9 @@ impl Shard {
                 came.set("a read had not sent all its rows");
                 // Meanwhile it may have been dropped.
                 let table = self.table(id)?;
-                let account = permit.account();
+                let terms = (class, level, permit.account());
                 let stream = table.stream(command, now, batches.clone(), &mut permit);
-                self.admission.measured(class, account, stream).await;
+                self.working(terms, stream).await;
                 Ok(())
             };
             // A reader that takes nothing must not keep the shard from closing.
@@ -136,13 +159,26 @@ impl Shard {
                 }
             };
             if came.get() == QUEUED
-                && let Err(error @ Error::Timeout(_)) = &ended
+                && let Err(error @ Error::Timeout { .. }) = &ended
             {
                 self.admission.tell(class, level, error);
             }
             self.end_stream(ended, &batches, &is_complete).await;
         }
         .boxed_local()
+    }
+
+    /// The same for a read that is watched: what enters it is watched too.
+    pub(super) async fn enter_and_stream(
+        self: Rc<Self>,
+        command: ReadCommand,
+        waited_ns: u64,
+        (batches, is_complete): (mpsc::Sender<Result<Sent>>, Arc<AtomicBool>),
+    ) {
+        match self.enter_read(&command, waited_ns) {
+            Ok(()) => self.stream(command, batches, is_complete).await,
+            Err(error) => self.end_stream(Err(error), &batches, &is_complete).await,
+        }
     }
 
     /// Tells the receiver of a read how it ended.
@@ -154,7 +190,7 @@ impl Shard {
     ) {
         match ended {
             Ok(()) => is_complete.store(true, Ordering::Release),
-            Err(error @ (Error::Timeout(_) | Error::Unavailable(_))) => {
+            Err(error @ (Error::Timeout { .. } | Error::Unavailable(_))) => {
                 // It is told behind what was sent before, unless nobody takes that.
                 tokio::select! {
                     biased;
@@ -167,6 +203,13 @@ impl Shard {
                 let _ = batches.try_send(Err(error));
             }
         }
+    }
+}
+
+fn class_of(partitions: &Partitions) -> ReadClass {
+    match partitions {
+        Partitions::Keys(_) => ReadClass::Keys,
+        Partitions::Shard(_) => ReadClass::Scan,
     }
 }
 

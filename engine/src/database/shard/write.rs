@@ -7,14 +7,20 @@ use futures::future::LocalBoxFuture;
 
 use super::Shard;
 use super::conditional::{Hold, Kind, Place};
+use super::read::A_MOMENT;
+use crate::admission::Terms;
 use crate::clock::Deadline;
 use crate::commitlog::Durable;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memtable::PendingWrite;
 use crate::mutation::Mutation;
+use crate::policy::admission::{ReadClass, WorkClass};
 use crate::policy::rate::Operation;
 use crate::runtime::{self, Answering};
 use crate::table::Table;
+
+/// How far a write came that has not begun.
+const WRITE_QUEUED: &str = "a write waited for its turn";
 
 /// A write that the commitlog has and that nobody sees yet.
 struct Begun {
@@ -32,10 +38,20 @@ enum Limits {
 }
 
 impl Shard {
+    /// Errors: `Timeout` and `Overloaded` for a write that waited for its shard for too long.
+    pub(super) fn check_write_wait(&self, terms: &Terms, waited_ns: u64) -> Result<()> {
+        self.check_time(terms.deadline, WRITE_QUEUED)?;
+        self.admission.check_wait(WorkClass::Write, terms, waited_ns)
+    }
+
     /// Applies a write, in this turn where it has to wait for nothing.
-    pub(super) fn apply_now(self: &Rc<Self>, mutation: Mutation) -> Answering<Result<()>> {
+    pub(super) fn apply_now(
+        self: &Rc<Self>,
+        mutation: Mutation,
+        terms: Terms,
+    ) -> Answering<Result<()>> {
         if self.is_over_memory() || self.is_log_long() || !self.admits_write(&mutation) {
-            return Answering::Later(self.apply(mutation));
+            return Answering::Later(self.apply_under(mutation, terms));
         }
         let begun =
             self.enter_write(&mutation).and_then(|table| self.begin(&table, mutation, None));
@@ -66,16 +82,51 @@ impl Shard {
     ///
     /// Errors: `NotFound`, `Poisoned`, `Io` (disk full: retry later), `RateLimited`, `Overloaded`.
     pub fn apply(self: &Rc<Self>, mutation: Mutation) -> LocalBoxFuture<'static, Result<()>> {
+        self.apply_under(mutation, Terms::default())
+    }
+
+    /// The same on these terms; it is not given up once it has begun.
+    ///
+    /// Errors: as `apply`, and `Timeout`.
+    fn apply_under(
+        self: &Rc<Self>,
+        mutation: Mutation,
+        terms: Terms,
+    ) -> LocalBoxFuture<'static, Result<()>> {
         let shard = self.clone();
         async move {
             shard.enter_write(&mutation)?;
-            shard.wait_for_room().await?;
-            let hold = shard.locks.hold(Place::of(&mutation), Kind::Write).await;
+            shard.waiting(&terms, shard.wait_for_room()).await??;
+            let hold = shard.locks.hold(Place::of(&mutation), Kind::Write);
+            let hold = shard.waiting(&terms, hold).await?;
             // Meanwhile it may have been dropped.
             let table = shard.table(mutation.table)?;
             shard.write_held(&table, mutation, hold).await
         }
         .boxed_local()
+    }
+
+    /// Waits for something that a write needs before it begins, for as long as its terms let it.
+    ///
+    /// Errors: `Timeout`; `Overloaded` for one of an interactive level.
+    pub(super) async fn waiting<T>(
+        &self,
+        terms: &Terms,
+        something: impl Future<Output = T>,
+    ) -> Result<T> {
+        let patience = self.admission.wait_max(ReadClass::Keys, terms.level);
+        let patience = patience.map(|most| Deadline::after(most + A_MOMENT, &*self.context.clock));
+        let since_ns = self.context.clock.monotonic_ns();
+        tokio::select! {
+            biased;
+            there = something => return Ok(there),
+            () = self.sleep_until(terms.deadline) => {}
+            () = self.sleep_until(patience) => {}
+        }
+        let waited_ns = self.context.clock.monotonic_ns().saturating_sub(since_ns);
+        self.check_write_wait(terms, waited_ns)?;
+        // Its level is another one meanwhile.
+        Err(Error::short("a write waited for too long: try again later"))
     }
 
     /// Waits until memory and the log have room for a write.
@@ -109,21 +160,22 @@ impl Shard {
         self: &Rc<Self>,
         mutations: Vec<Mutation>,
     ) -> LocalBoxFuture<'static, Result<()>> {
-        self.apply_many_within(mutations, None)
+        self.apply_many_under(mutations, Terms::default())
     }
 
-    /// The same, as far as they have begun by the deadline.
+    /// The same on these terms, as far as they have begun by the deadline.
     ///
     /// Errors: as `apply_many`, and `Timeout`.
-    pub(super) fn apply_many_within(
+    pub(super) fn apply_many_under(
         self: &Rc<Self>,
         mutations: Vec<Mutation>,
-        deadline: Option<Deadline>,
+        terms: Terms,
     ) -> LocalBoxFuture<'static, Result<()>> {
         let shard = self.clone();
         async move {
             shard.admission.admit_write()?;
-            shard.apply_all(mutations, Limits::Count, deadline).await
+            let all = shard.apply_all(mutations, Limits::Count, &terms);
+            runtime::in_group(terms.level.0, all).await
         }
         .boxed_local()
     }
@@ -136,20 +188,21 @@ impl Shard {
         mutations: Vec<Mutation>,
     ) -> LocalBoxFuture<'static, Result<()>> {
         let shard = self.clone();
-        async move { shard.apply_all(mutations, Limits::Pass, None).await }.boxed_local()
+        async move { shard.apply_all(mutations, Limits::Pass, &Terms::default()).await }
+            .boxed_local()
     }
 
     async fn apply_all(
         self: &Rc<Self>,
         mutations: Vec<Mutation>,
         limits: Limits,
-        deadline: Option<Deadline>,
+        terms: &Terms,
     ) -> Result<()> {
         let mut pending = Vec::new();
         let mut was_slowed = false;
         for mutation in mutations {
             let progress = (&mut pending, &mut was_slowed);
-            let begun = self.begin_one((mutation, limits), progress, deadline).await;
+            let begun = self.begin_one((mutation, limits), progress, terms).await;
             match begun {
                 Ok(begun) => pending.extend(begun),
                 Err(error) => {
@@ -167,7 +220,7 @@ impl Shard {
         self: &Rc<Self>,
         (mutation, limits): (Mutation, Limits),
         (pending, was_slowed): (&mut Vec<Begun>, &mut bool),
-        deadline: Option<Deadline>,
+        terms: &Terms,
     ) -> Result<Option<Begun>> {
         let mut table = self.table(mutation.table)?;
         if limits == Limits::Count {
@@ -176,11 +229,7 @@ impl Shard {
         let (mut hold, mut has_waited) = (None, false);
         if self.is_over_memory() {
             self.finish_all(std::mem::take(pending)).await?;
-            tokio::select! {
-                biased;
-                freed = self.wait_for_memory() => freed?,
-                () = self.sleep_until(deadline) => {}
-            }
+            self.waiting(terms, self.wait_for_memory()).await??;
             has_waited = true;
         }
         if self.is_log_long() {
@@ -188,24 +237,17 @@ impl Shard {
             if self.is_log_near_limit() {
                 self.finish_all(std::mem::take(pending)).await?;
             }
-            tokio::select! {
-                biased;
-                shortened = self.wait_for_log(was_slowed) => shortened?,
-                () = self.sleep_until(deadline) => {}
-            }
+            self.waiting(terms, self.wait_for_log(was_slowed)).await??;
             has_waited = true;
         }
         if !self.admits_write(&mutation) {
             // Who waits for a partition holds none: two that wait could wait for each other.
             self.finish_all(std::mem::take(pending)).await?;
-            tokio::select! {
-                biased;
-                held = self.locks.hold(Place::of(&mutation), Kind::Write) => hold = Some(held),
-                () = self.sleep_until(deadline) => {}
-            }
+            let held = self.locks.hold(Place::of(&mutation), Kind::Write);
+            hold = Some(self.waiting(terms, held).await?);
             has_waited = true;
         }
-        self.check_time(deadline, "a write waited for its turn")?;
+        self.check_time(terms.deadline, WRITE_QUEUED)?;
         if has_waited {
             // Meanwhile it may have been dropped.
             table = self.table(mutation.table)?;

@@ -7,7 +7,7 @@ use futures::FutureExt;
 
 use super::*;
 use crate::commitlog::Durability;
-use crate::database::shard::call::Stream;
+use crate::database::shard::call::{Stopwatch, Stream};
 use crate::database::{AdmissionReport, Shard};
 use crate::error::Error;
 
@@ -164,10 +164,10 @@ async fn a_shard_refuses_a_read_of_another_shards_partition() {
         partitions: Partitions::Keys(vec![foreign]),
         ..read_of(&schema, "0", Slice::full(Direction::Forward), None)
     };
-    let (batches, mut receiver) = tokio::sync::mpsc::channel(2);
-    let stream = Stream { command, probe: None, batches, is_complete: Arc::default() };
-    database.handle(0).ask(stream).await.unwrap();
-    let Some(Err(Error::Invalid(message))) = receiver.recv().await else {
+    let (batches, _receiver) = tokio::sync::mpsc::channel(2);
+    let (is_complete, waits) = (Arc::default(), Stopwatch::none());
+    let stream = Stream { command, probe: None, batches, is_complete, waits };
+    let Err(Error::Invalid(message)) = database.handle(0).ask(stream).await.unwrap() else {
         panic!("shard 0 answers for a partition of shard 1");
     };
     assert!(message.contains("belongs to shard 1 and was given to shard 0"), "{message}");

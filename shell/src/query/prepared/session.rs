@@ -9,6 +9,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::LogicalPlan;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use tidegate_engine::Terms;
 
 use super::{Made, Prepared};
 use crate::query::error::{QueryError, Result};
@@ -18,7 +19,6 @@ use crate::query::parameter::check_count;
 use crate::query::parse::statement::Statement;
 use crate::query::scan::TideTable;
 use crate::query::session::Session;
-use crate::query::setting::Terms;
 use crate::query::short::Short;
 use crate::query::sketch::{Sketch, Sketched};
 use crate::query::statements::Command;

@@ -54,7 +54,7 @@ use super::selection::Selection;
 use super::text::{ReadText, keys_text, ranges_text, slices_text};
 use super::wanted::WantedKeys;
 use crate::query::engine::Engine;
-use crate::query::setting::Terms;
+use crate::query::setting::terms_under;
 use crate::query::types::identifier::{Kind, ordered_by};
 
 /// Up to so many partition keys are streams of their own, each in clustering order; more keys are
@@ -458,7 +458,7 @@ impl ExecutionPlan for TideScan {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let terms = Terms::under(context.session_config(), &self.database.catalog());
+        let terms = terms_under(context.session_config(), &self.database.catalog());
         let of_part = |part: &Part| (Partitions::Keys(part.keys.clone()), part.ranges.clone());
         let reads: VecDeque<_> = match &self.sources[partition] {
             Source::Parts(parts) => parts.iter().map(of_part).collect(),

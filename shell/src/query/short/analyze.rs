@@ -11,7 +11,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, RecordOutput};
 use futures::StreamExt;
 use tidegate_engine::probe::{Detail, Watch};
-use tidegate_engine::{Partitions, ReadCommand};
+use tidegate_engine::{Partitions, ReadCommand, Terms};
 
 use super::Short;
 use crate::query::error::Result;
@@ -21,7 +21,7 @@ use crate::query::place::place;
 use crate::query::scan::metrics::add;
 use crate::query::scan::text::{ReadText, keys_text, ranges_text};
 use crate::query::session::Session;
-use crate::query::setting::{Terms, has_short_path};
+use crate::query::setting::has_short_path;
 
 /// What is said of the path.
 const PATH: &str = "short: one read, without a plan";

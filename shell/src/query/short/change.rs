@@ -88,7 +88,7 @@ impl Change {
     ) -> Result<Option<Outcome>> {
         let Some(writes) = self.writes(database, parameters)? else { return Ok(None) };
         let count = writes.iter().map(|mutation| mutation.rows.len().max(1) as u64).sum();
-        write_rows(database, writes, context.terms.deadline).await?;
+        write_rows(database, writes, context.terms).await?;
         Ok(Some(Outcome::count(count)))
     }
 

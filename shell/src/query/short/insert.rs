@@ -86,7 +86,7 @@ impl Insert {
             None => stamp::stamp(database, &mut rows),
             Some(_) => stamp::keep_last(&mut rows),
         }
-        write_rows(database, rows, context.terms.deadline).await?;
+        write_rows(database, rows, context.terms).await?;
         Ok(Some(Outcome::count(count)))
     }
 

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType as ArrowType;
 use tidegate_engine::probe::Watch;
-use tidegate_engine::{BatchStream, ColumnId, Database, ReadCommand, SchemaRef, TableSchema};
+use tidegate_engine::{
+    BatchStream, ColumnId, Database, ReadCommand, SchemaRef, TableSchema, Terms,
+};
 
 use crate::query::memory::QueryMemory;
 use crate::query::parse::Name;
-use crate::query::setting::Terms;
 
 /// What a run takes of its session.
 pub struct RunContext<'a> {

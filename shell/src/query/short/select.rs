@@ -8,7 +8,7 @@ use futures::StreamExt;
 use tidegate_engine::batch::read_schema;
 use tidegate_engine::mutation::{ClusteringRange, Direction, Slice};
 use tidegate_engine::{
-    ClusteringOrder, ColumnId, DataType, Database, Partitions, ReadCommand, SchemaRef,
+    ClusteringOrder, ColumnId, DataType, Database, Partitions, ReadCommand, SchemaRef, Terms,
 };
 
 use super::condition::Conditions;
@@ -19,7 +19,6 @@ use super::together;
 use crate::query::error::Result;
 use crate::query::outcome::Outcome;
 use crate::query::scan::pushdown::{Access, Keys, decide_for, is_ordered_alike};
-use crate::query::setting::Terms;
 use crate::query::watch;
 
 /// See the head of this file.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::common::ScalarValue;
 use futures::{StreamExt, stream};
-use tidegate_engine::Catalog;
+use tidegate_engine::{Catalog, Terms};
 
 use super::Short;
 use super::lookup::RunContext;
@@ -13,7 +13,7 @@ use crate::query::error::Result;
 use crate::query::outcome::{Outcome, OutcomeKind, batch};
 use crate::query::parse::statement::Statement;
 use crate::query::session::Session;
-use crate::query::setting::{Terms, bypasses_cache, has_short_path};
+use crate::query::setting::{bypasses_cache, has_short_path, terms_of_options};
 use crate::query::watch;
 
 impl Session {
@@ -55,11 +55,11 @@ impl Session {
     }
 
     /// Whether reads pass the caches, and the terms of a statement that says none itself.
-    pub(super) fn read_terms(&self, terms: Option<Terms>) -> (bool, Terms) {
+    pub(in crate::query) fn read_terms(&self, terms: Option<Terms>) -> (bool, Terms) {
         let state = self.context.state_ref();
         let state = state.read();
         let options = state.config_options();
-        let of_session = || Terms::of_options(options, &self.database.catalog());
+        let of_session = || terms_of_options(options, &self.database.catalog());
         (bypasses_cache(options), terms.unwrap_or_else(of_session))
     }
 

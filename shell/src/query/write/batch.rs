@@ -53,8 +53,8 @@ impl Session {
         }
         if is_conditional {
             let mutation = only_partition(batch, mutations)?;
-            let decision =
-                self.database.write_if(ConditionalWrite { mutation, conditions }).await?;
+            let database = self.database.under(self.write_terms());
+            let decision = database.write_if(ConditionalWrite { mutation, conditions }).await?;
             let (table, columns) = self.shown_of_batch(batch)?;
             return answer(&table, &columns, &decision);
         }

@@ -39,7 +39,7 @@ impl Session {
     ) -> Result<Outcome> {
         let condition = write.condition.as_ref().expect("it is called for writes with IF");
         let conditional = self.conditional(write, table, values, options).await?;
-        let decision = self.database.write_if(conditional).await?;
+        let decision = self.database.under(self.write_terms()).write_if(conditional).await?;
         answer(table, &shown_columns(table, condition)?, &decision)
     }
 

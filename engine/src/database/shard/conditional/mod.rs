@@ -11,13 +11,16 @@ use std::rc::Rc;
 
 pub(super) use self::locks::{Hold, Kind, Locks, Place};
 use super::Shard;
-use crate::admission::LevelId;
+use crate::admission::Terms;
 use crate::error::{Error, Result};
 use crate::mutation::Mutation;
 use crate::policy::admission::ReadClass;
 use crate::reader::{RowCondition, RowState, RowValues};
 use crate::runtime;
 use crate::schema::TableSchema;
+
+/// How far a write came whose conditions were not judged.
+const JUDGING: &str = "the rows that a write depends on were still to be read";
 
 /// A write to one partition that is done if all conditions hold of rows of that partition.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,21 +61,31 @@ impl Shard {
     ///
     /// Errors: as `apply`, and those of a read. After one of the disk the write may be there at the
     /// next start, as any other.
-    pub(super) async fn write_if(self: Rc<Self>, write: ConditionalWrite) -> Result<Decision> {
+    pub(super) async fn write_if(
+        self: Rc<Self>,
+        write: ConditionalWrite,
+        terms: Terms,
+    ) -> Result<Decision> {
         self.check_open()?;
         let table = self.enter_write(&write.mutation)?;
         write.check(&table.schema())?;
         drop(table);
         // Declared first, given back last: when the write can be seen.
-        let hold = self.locks.hold(Place::of(&write.mutation), Kind::Alone).await;
-        self.wait_for_room().await?;
-        self.decide(write, hold).await
+        let hold = self.locks.hold(Place::of(&write.mutation), Kind::Alone);
+        let hold = self.waiting(&terms, hold).await?;
+        self.waiting(&terms, self.wait_for_room()).await??;
+        self.decide(write, hold, &terms).await
     }
 
     /// Reads, judges and writes; nobody else writes to the partition meanwhile.
-    async fn decide(self: &Rc<Self>, write: ConditionalWrite, hold: Hold) -> Result<Decision> {
+    async fn decide(
+        self: &Rc<Self>,
+        write: ConditionalWrite,
+        hold: Hold,
+        terms: &Terms,
+    ) -> Result<Decision> {
         let ConditionalWrite { mut mutation, conditions } = write;
-        let states = self.states(&mutation, &conditions).await?;
+        let states = self.states(&mutation, &conditions, terms).await?;
         // Meanwhile it may have been dropped, or lost a column.
         let table = self.table(mutation.table)?;
         let schema = table.schema();
@@ -96,18 +109,22 @@ impl Shard {
         self: &Rc<Self>,
         mutation: &Mutation,
         conditions: &[RowCondition],
+        terms: &Terms,
     ) -> Result<Vec<RowState>> {
+        let Terms { level, deadline } = *terms;
         let closed = self.closed.notified();
         let now_seconds = self.now_seconds();
         let read = async {
             self.check_open()?;
-            let mut permit = self.admission.turn(ReadClass::Keys, LevelId::DEFAULT, None).await?;
+            let schema = self.table(mutation.table)?.schema();
+            let mut permit = self.wait_turn(ReadClass::Keys, level, (deadline, &schema)).await?;
+            // Meanwhile it may have been dropped.
             let table = self.table(mutation.table)?;
             let mut states = Vec::with_capacity(conditions.len());
             for RowCondition { row, .. } in conditions {
                 let state = table.clone().row_state(mutation.key.clone(), row.clone(), now_seconds);
-                let account = permit.account();
-                states.push(self.admission.measured(ReadClass::Keys, account, state).await?);
+                let terms = (ReadClass::Keys, level, permit.account());
+                states.push(self.working(terms, state).await?);
                 runtime::maybe_yield().await;
             }
             permit.answer(0);
@@ -117,6 +134,9 @@ impl Shard {
             biased;
             () = closed => Err(Error::Closed),
             states = read => states,
+            () = self.sleep_until(deadline) => {
+                Err(deadline.map_or(Error::Closed, |deadline| deadline.passed(JUDGING)))
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::admission::Terms;
 use crate::clock::Deadline;
 use crate::commitlog::Durability;
 use crate::error::Error;
@@ -19,6 +20,10 @@ fn after(database: &Database, within: Duration) -> Deadline {
     Deadline::after(within, &**database.clock())
 }
 
+fn until(deadline: Deadline) -> Terms {
+    Terms { deadline: Some(deadline), ..Terms::default() }
+}
+
 #[tokio::test]
 async fn what_comes_too_late_is_not_begun() {
     let directory = tempfile::tempdir().unwrap();
@@ -31,18 +36,18 @@ async fn what_comes_too_late_is_not_begun() {
         database.read(ReadCommand { deadline: Some(deadline), ..whole.clone() }).try_collect().await
     };
     match read(over).await {
-        Err(Error::Timeout(told)) => assert!(told.contains("waited for its turn"), "{told}"),
+        Err(Error::Timeout { what, .. }) => assert_eq!(what, "a read waited for its turn"),
         other => panic!("a read behind its deadline: {other:?}"),
     }
     assert_eq!(read(ample).await.unwrap().len(), 1);
     let write = |at| vec![insert(&schema, "a", at, 1, 1), insert(&schema, "b", at, 1, 1)];
     for (number, writes) in [(2, write(2)), (3, vec![insert(&schema, "a", 3, 1, 1)])] {
-        let written = database.apply_many_within(writes, over).await;
-        assert!(matches!(written, Err(Error::Timeout(_))), "{number}: {written:?}");
+        let written = database.under(until(over)).apply_many(writes).await;
+        assert!(matches!(written, Err(Error::Timeout { .. })), "{number}: {written:?}");
     }
     assert_eq!(count_rows(&database, &schema, "a").await.unwrap(), 1);
     assert_eq!(count_rows(&database, &schema, "b").await.unwrap(), 0);
-    database.apply_many_within(write(4), ample).await.unwrap();
+    database.under(until(ample)).apply_many(write(4)).await.unwrap();
     assert_eq!(count_rows(&database, &schema, "a").await.unwrap(), 2);
     database.close().await.unwrap();
 }
@@ -67,7 +72,8 @@ async fn a_read_that_is_not_done_in_time_says_so_behind_what_it_sent() {
             None => panic!("a read that was ended passes for a whole one"),
         }
     };
-    assert!(matches!(&error, Error::Timeout(told) if told.contains("its 1s were over")), "{error}");
+    assert!(matches!(&error, Error::Timeout { .. }), "{error}");
+    assert!(error.to_string().contains("its 1s were over"), "{error}");
     assert!(rows < 50_000, "{rows}");
     // Its turn is another's.
     let all: Vec<RecordBatch> = database.read(whole).try_collect().await.unwrap();

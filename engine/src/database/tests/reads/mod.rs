@@ -6,5 +6,7 @@ mod deadlines;
 mod hot;
 mod killed;
 mod partition_limit;
+mod shares;
 mod tombstones;
+mod waits;
 mod watched;
