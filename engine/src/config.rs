@@ -99,6 +99,11 @@ pub const INTERACTIVE_WAIT: Duration = Duration::from_millis(50);
 /// Most service levels beside the one of what names none.
 pub const LEVELS_MAX: usize = 8;
 
+/// Most roles of a database.
+pub const ROLES_MAX: usize = 4096;
+/// Most bytes of the name of a role.
+pub const ROLE_NAME_BYTES_MAX: usize = 128;
+
 /// Rows of the first batch of a read; later batches double up to the maximum.
 pub const BATCH_ROWS_FIRST: usize = 64;
 /// Most rows in one Arrow batch.

@@ -22,6 +22,7 @@ pub mod mutation;
 pub mod policy;
 pub mod trace;
 pub mod admission;
+pub mod access;
 pub mod disk;
 pub mod io;
 pub mod runtime;
@@ -40,6 +41,9 @@ pub mod batch;
 pub mod table;
 pub mod database;
 
+pub use access::{
+    EffectiveLevel, Grant, PasswordHash, Permission, Resource, Role, RoleOptions, Roles,
+};
 pub use admission::{DEFAULT_LEVEL, LevelId, LevelOptions, ServiceLevel, Terms, Workload};
 pub use clock::Deadline;
 pub use commitlog::{Durability, Recovery};

@@ -1,4 +1,4 @@
-//! The catalog: keyspaces, tables and policies as one immutable snapshot.
+//! The catalog: keyspaces, tables, roles and policies as one immutable snapshot.
 //!
 //! On disk the catalog is one JSON file, replaced whole; its first line is the format version and
 //! the CRC of what stands before and behind it (up to version 2, of what stands behind it), so that
@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::access::{EffectiveLevel, Resource, Roles, effective};
 use crate::admission::{DEFAULT_LEVEL, LevelId, ServiceLevel};
 use crate::error::{Error, Result};
 use crate::governance::{PolicyInfo, Wishes};
@@ -18,10 +19,13 @@ use crate::schema::{TableId, TableSchema, UserType};
 
 /// Keyspace of tables that name none.
 pub const DEFAULT_KEYSPACE: &str = "default";
-/// Newest format that this build reads, and the one it writes. 2 has columns of collections, tuples
+/// Newest format that this build reads. 2 has columns of collections, tuples
 /// and user types; from 3 on the checksum covers the version as well, and the shards have ledgers;
-/// 4 has columns that were dropped.
-pub(super) const FORMAT_VERSION: u32 = 4;
+/// 4 has columns that were dropped; 5 has roles.
+pub(super) const FORMAT_VERSION: u32 = 5;
+/// What is written where there are no roles. A build that knows of none must not open a catalog
+/// that has some: it would ask nobody who they are.
+const FORMAT_WITHOUT_ROLES: u32 = 4;
 
 /// An immutable snapshot of the catalog.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,6 +48,8 @@ pub struct Catalog {
     /// Service levels by name, without the one of what names none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     service_levels: BTreeMap<String, ServiceLevel>,
+    #[serde(default, skip_serializing_if = "Roles::is_empty")]
+    roles: Roles,
     /// Tables over foreign SSTables, by keyspace and name, for as long as the process lives.
     #[serde(skip)]
     attached: BTreeMap<String, BTreeMap<String, SchemaRef>>,
@@ -59,6 +65,7 @@ impl Catalog {
             cache_bytes: None,
             io_classes: BTreeMap::new(),
             service_levels: BTreeMap::new(),
+            roles: Roles::default(),
             attached: BTreeMap::new(),
         }
     }
@@ -136,6 +143,20 @@ impl Catalog {
         }
     }
 
+    pub fn roles(&self) -> &Roles {
+        &self.roles
+    }
+
+    /// The service level of a role; `None` where none is attached to it or to a role that it has.
+    pub fn effective_level(&self, role: &str) -> Option<EffectiveLevel> {
+        let roles = self.roles.with_inherited(role);
+        let mut names: Vec<&str> =
+            roles.values().filter_map(|role| role.service_level.as_deref()).collect();
+        names.sort_unstable();
+        names.dedup();
+        effective(names.into_iter().filter_map(|name| Some((name, self.service_level(name)?))))
+    }
+
     pub(super) fn changed(&self) -> Catalog {
         Catalog { version: self.version + 1, ..self.clone() }
     }
@@ -144,7 +165,9 @@ impl Catalog {
         self.keyspaces.entry(name.to_owned()).or_default();
     }
 
+    /// Takes a keyspace away, with what was granted on it.
     pub(super) fn remove_keyspace(&mut self, name: &str) {
+        self.roles.forget(&Resource::keyspace(name));
         self.keyspaces.remove(name);
         self.types.remove(name);
     }
@@ -171,6 +194,12 @@ impl Catalog {
         }
     }
 
+    /// Takes a table away that does not come back, with what was granted on it.
+    pub(super) fn drop_table(&mut self, keyspace: &str, name: &str) {
+        self.roles.forget(&Resource::table(keyspace, name));
+        self.remove_table(keyspace, name);
+    }
+
     pub(super) fn add_type(&mut self, ty: UserType) {
         self.types.entry(ty.keyspace.clone()).or_default().insert(ty.name.clone(), ty);
     }
@@ -185,8 +214,14 @@ impl Catalog {
         self.service_levels.insert(name, level);
     }
 
+    /// Takes a service level away, also from the roles that it is attached to.
     pub(super) fn remove_service_level(&mut self, name: &str) {
+        self.roles.forget_level(name);
         self.service_levels.remove(name);
+    }
+
+    pub(super) fn roles_mut(&mut self) -> &mut Roles {
+        &mut self.roles
     }
 
     /// An id that no service level of this data directory has or had.
@@ -203,8 +238,9 @@ impl Catalog {
     /// Bytes of the catalog file.
     pub(super) fn encode(&self) -> Vec<u8> {
         let body = serde_json::to_vec_pretty(self).expect("a catalog is plain data");
-        let front = format!("tidegate-catalog {FORMAT_VERSION} ");
-        let crc = checksum(FORMAT_VERSION, &front, &body);
+        let version = if self.roles.is_empty() { FORMAT_WITHOUT_ROLES } else { FORMAT_VERSION };
+        let front = format!("tidegate-catalog {version} ");
+        let crc = checksum(version, &front, &body);
         let mut file = format!("{front}{crc:08x}\n").into_bytes();
         file.extend_from_slice(&body);
         file

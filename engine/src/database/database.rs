@@ -515,7 +515,7 @@ impl Database {
                 Err(error) => return Err(error),
             };
             let mut changed = catalog.changed();
-            changed.remove_table(&keyspace, &name);
+            changed.drop_table(&keyspace, &name);
             database.publish_without(&schema, changed).await?;
             database.remove_for_good(schema).await
         };

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! LOCK                          held while a process has the directory open; says who
-//! catalog                       keyspaces, tables, policies; replaced whole
+//! catalog                       keyspaces, tables, roles, policies; replaced whole
 //! policies/<sha256>.wasm        components that were loaded
 //! policies/<sha256>-<build>.code their machine code, for this build and processor
 //! policies/<shard>-of-<count>.state what a shard's policy left at the last end

@@ -1,10 +1,11 @@
 //! Changes of what the catalog defines, beside creating and dropping keyspaces and tables: options
 //! of a table (`options.rs`), its columns (`columns.rs`), its rows all at once (`truncate.rs`),
-//! user types (`types.rs`), and service levels (`levels.rs`).
+//! user types (`types.rs`), service levels (`levels.rs`), and roles (`roles.rs`).
 
 mod columns;
 mod levels;
 mod options;
+mod roles;
 mod truncate;
 mod types;
 

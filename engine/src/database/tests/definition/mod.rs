@@ -12,6 +12,7 @@ use crate::runtime::{ShardContext, SimulatedTimer};
 
 mod columns;
 mod levels;
+mod roles;
 mod truncate;
 
 /// Two shards on the calling thread's `LocalSet`.

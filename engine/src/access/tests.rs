@@ -1,0 +1,169 @@
+//! Who may do what, as tables.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::admission::{LevelId, LevelOptions, ServiceLevel, Workload};
+
+/// A role that has others, with grants written as `SELECT on TABLE k.t` in place of the types.
+fn role(roles: &[&str], grants: &[(Permission, Resource)]) -> Role {
+    Role {
+        roles: roles.iter().map(|name| (*name).to_owned()).collect(),
+        grants: grants.iter().map(|(one, on)| Grant::new(*one, on.clone())).collect(),
+        ..Role::default()
+    }
+}
+
+fn all(roles: Vec<(&str, Role)>) -> Roles {
+    let mut all = Roles::default();
+    roles.into_iter().for_each(|(name, role)| all.insert(name.to_owned(), role));
+    all
+}
+
+#[test]
+fn a_permission_holds_for_what_its_resource_covers_and_for_nothing_else() {
+    use Permission::{Modify, Select};
+    let (table, other) = (Resource::table("k", "t"), Resource::table("k", "u"));
+    let (keyspace, elsewhere) = (Resource::keyspace("k"), Resource::table("l", "t"));
+    for (granted, asked, wanted) in [
+        (&table, &table, true),
+        (&table, &other, false),
+        (&table, &elsewhere, false),
+        (&table, &keyspace, false),
+        (&keyspace, &table, true),
+        (&keyspace, &other, true),
+        (&keyspace, &keyspace, true),
+        (&keyspace, &elsewhere, false),
+        (&keyspace, &Resource::AllKeyspaces, false),
+        (&Resource::AllKeyspaces, &table, true),
+        (&Resource::AllKeyspaces, &keyspace, true),
+        (&Resource::AllKeyspaces, &Resource::AllKeyspaces, true),
+        (&Resource::AllKeyspaces, &Resource::Administration, false),
+        (&Resource::AllKeyspaces, &Resource::Policies, false),
+        (&Resource::Administration, &Resource::Administration, true),
+        (&Resource::Administration, &Resource::Policies, false),
+        (&Resource::Administration, &table, false),
+        (&Resource::Policies, &Resource::Policies, true),
+        (&Resource::Policies, &Resource::AllKeyspaces, false),
+    ] {
+        let roles = all(vec![("r", role(&[], &[(Select, granted.clone())]))]);
+        assert_eq!(roles.may("r", Select, asked), wanted, "{granted} for {asked}");
+        assert!(!roles.may("r", Modify, asked), "another permission on {asked}");
+        assert!(!roles.may("s", Select, asked), "a role that does not exist");
+    }
+}
+
+#[test]
+fn permissions_come_through_roles_and_superusers_may_everything() {
+    use Permission::{Authorize, Select};
+    let table = Resource::table("k", "t");
+    let mut admin = role(&[], &[]);
+    admin.options.superuser = true;
+    let roles = all(vec![
+        ("reader", role(&[], &[(Select, table.clone())])),
+        ("team", role(&["reader"], &[])),
+        ("ann", role(&["team"], &[])),
+        ("bob", role(&["gone"], &[])),
+        ("admin", admin),
+        ("root", role(&["admin", "reader"], &[])),
+    ]);
+    for (name, permission, resource, wanted) in [
+        ("reader", Select, &table, true),
+        ("team", Select, &table, true),
+        ("ann", Select, &table, true),
+        ("ann", Authorize, &table, false),
+        ("bob", Select, &table, false),
+        ("admin", Authorize, &table, true),
+        ("root", Authorize, &Resource::Policies, true),
+    ] {
+        assert_eq!(roles.may(name, permission, resource), wanted, "{name}: {permission}");
+    }
+    let supers: Vec<&str> =
+        roles.iter().map(|(name, _)| name).filter(|name| roles.is_superuser(name)).collect();
+    assert_eq!(supers, ["admin", "root"]);
+    let inherited = roles.with_inherited("ann");
+    assert_eq!(inherited.keys().copied().collect::<Vec<_>>(), ["ann", "reader", "team"]);
+    assert!(roles.with_inherited("nobody").is_empty());
+}
+
+#[test]
+fn a_circle_of_roles_ends_the_walk() {
+    // Nobody can make one; a damaged catalog must not hang anybody either.
+    let roles = all(vec![("a", role(&["b"], &[])), ("b", role(&["a"], &[]))]);
+    assert_eq!(roles.with_inherited("a").len(), 2);
+    assert!(!roles.may("a", Permission::Select, &Resource::AllKeyspaces));
+}
+
+#[test]
+fn what_goes_takes_its_grants_along() {
+    use Permission::Select;
+    let grants = [
+        (Select, Resource::AllKeyspaces),
+        (Select, Resource::keyspace("k")),
+        (Select, Resource::table("k", "t")),
+        (Select, Resource::table("k", "u")),
+        (Select, Resource::table("l", "t")),
+    ];
+    for (gone, left) in
+        [(Resource::table("k", "t"), &[0, 1, 3, 4][..]), (Resource::keyspace("k"), &[0, 4][..])]
+    {
+        let mut roles = all(vec![("r", role(&["x"], &grants))]);
+        roles.forget(&gone);
+        let wanted: BTreeSet<Grant> =
+            left.iter().map(|at| Grant::new(Select, grants[*at].1.clone())).collect();
+        assert_eq!(roles.get("r").unwrap().grants, wanted, "{gone}");
+    }
+    let mut roles = all(vec![("r", role(&["x"], &grants)), ("x", role(&[], &[]))]);
+    roles.remove("x");
+    assert!(roles.get("x").is_none() && roles.get("r").unwrap().roles.is_empty());
+}
+
+#[test]
+fn a_hash_is_not_shown() {
+    let password = Some(PasswordHash::new("$argon2id$secret".to_owned()));
+    let role =
+        Role { options: RoleOptions { password, ..RoleOptions::default() }, ..Role::default() };
+    assert!(!format!("{role:?}").contains("secret"), "{role:?}");
+    let kept = serde_json::to_string(&role).unwrap();
+    assert!(kept.contains("secret"));
+    assert_eq!(serde_json::from_str::<Role>(&kept).unwrap(), role);
+}
+
+#[test]
+fn levels_of_several_roles_are_merged_option_by_option() {
+    let level = |id, timeout_ms, workload, shares| ServiceLevel {
+        id: LevelId(id),
+        options: LevelOptions { timeout_ms, workload, shares },
+    };
+    let (batch, interactive) = (Some(Workload::Batch), Some(Workload::Interactive));
+    let none = level(1, None, None, None);
+    let slow = level(2, Some(900), batch, Some(100));
+    let fast = level(3, Some(50), interactive, Some(800));
+    let vague = level(4, None, interactive, None);
+    // Levels; the timeout with its origin, the workload type, the shares, and where reads queue.
+    for (levels, timeout, workload, shares, queue) in [
+        (&[("none", none)][..], None, None, None, "none"),
+        (&[("fast", fast)], Some((50, "fast")), interactive, Some(800), "fast"),
+        (&[("fast", fast), ("none", none)], Some((50, "fast")), interactive, Some(800), "fast"),
+        (&[("fast", fast), ("slow", slow)], Some((50, "fast")), batch, Some(100), "slow"),
+        (&[("none", none), ("vague", vague)], None, interactive, None, "vague"),
+        (
+            &[("a", level(5, None, interactive, None)), ("b", level(6, None, batch, None))],
+            None,
+            batch,
+            None,
+            "b",
+        ),
+        (&[("a", none), ("b", none)], None, None, None, "a"),
+    ] {
+        let merged = effective(levels.iter().copied()).unwrap();
+        let found = merged.timeout_ms.as_ref().map(|found| (found.value, found.level.as_str()));
+        assert_eq!(found, timeout, "{levels:?}");
+        assert_eq!(merged.workload.as_ref().map(|found| found.value), workload, "{levels:?}");
+        assert_eq!(merged.shares.as_ref().map(|found| found.value), shares, "{levels:?}");
+        assert_eq!(merged.level.level, queue, "{levels:?}");
+        let whose = levels.iter().find(|(name, _)| *name == queue).unwrap().1;
+        assert_eq!(merged.level.value, whose);
+    }
+    assert_eq!(effective([]), None);
+}

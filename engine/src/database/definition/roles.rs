@@ -1,0 +1,252 @@
+//! Creates, changes and drops roles, and grants to them.
+
+use futures::future::BoxFuture;
+
+use crate::access::{Grant, Permission, Resource, Role, RoleOptions};
+use crate::config::{ROLE_NAME_BYTES_MAX, ROLES_MAX};
+use crate::database::catalog::Catalog;
+use crate::database::database::Database;
+use crate::error::{Error, Result};
+
+impl Database {
+    /// Creates a role that may do nothing yet.
+    ///
+    /// Errors: `Exists`; `Invalid` for an impossible name, or where there are [`ROLES_MAX`] roles;
+    /// `Io`.
+    pub fn create_role(
+        &self,
+        name: &str,
+        options: RoleOptions,
+        if_not_exists: bool,
+    ) -> BoxFuture<'static, Result<()>> {
+        let (database, name) = (self.clone(), name.to_owned());
+        self.uninterrupted(async move {
+            check_role_name(&name)?;
+            let catalog = database.catalog();
+            if catalog.roles().get(&name).is_some() {
+                return match if_not_exists {
+                    true => Ok(()),
+                    false => Err(Error::Exists { kind: "role", name }),
+                };
+            }
+            if catalog.roles().len() >= ROLES_MAX {
+                return Err(Error::invalid(format!(
+                    "there are {ROLES_MAX} roles, which is most: drop one first (DROP ROLE x)"
+                )));
+            }
+            let mut changed = catalog.changed();
+            changed.roles_mut().insert(name, Role { options, ..Role::default() });
+            database.publish(changed).await
+        })
+    }
+
+    /// Changes what is set of a role. It holds for the next call of whoever is logged in.
+    ///
+    /// Errors: `NotFound`; `Io`.
+    pub fn alter_role(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut RoleOptions) + Send + 'static,
+    ) -> BoxFuture<'static, Result<()>> {
+        self.change_role(name, move |role| change(&mut role.options))
+    }
+
+    /// Drops a role, and takes it from those that have it.
+    ///
+    /// Errors: `NotFound`; `Io`.
+    pub fn drop_role(&self, name: &str, if_exists: bool) -> BoxFuture<'static, Result<()>> {
+        let (database, name) = (self.clone(), name.to_owned());
+        self.uninterrupted(async move {
+            let catalog = database.catalog();
+            if catalog.roles().get(&name).is_none() {
+                return match if_exists {
+                    true => Ok(()),
+                    false => Err(Error::NotFound { kind: "role", name }),
+                };
+            }
+            let mut changed = catalog.changed();
+            changed.roles_mut().remove(&name);
+            database.publish(changed).await
+        })
+    }
+
+    /// Gives role `role` to role `to`, which may do from then on what `role` may.
+    ///
+    /// Errors: `NotFound`; `Invalid` where `role` has `to` already, through others perhaps; `Io`.
+    pub fn grant_role(&self, role: &str, to: &str) -> BoxFuture<'static, Result<()>> {
+        let (database, role, to) = (self.clone(), role.to_owned(), to.to_owned());
+        self.uninterrupted(async move {
+            let catalog = database.catalog();
+            known(&catalog, &role)?;
+            known(&catalog, &to)?;
+            if catalog.roles().with_inherited(&role).contains_key(to.as_str()) {
+                return Err(Error::invalid(format!(
+                    "role '{role}' has role '{to}' already, and no role has itself through others: \
+                     revoke that first (REVOKE {to} FROM {role})"
+                )));
+            }
+            let mut changed = catalog.changed();
+            let Some(member) = changed.roles_mut().get_mut(&to) else { return Ok(()) };
+            member.roles.insert(role);
+            database.publish(changed).await
+        })
+    }
+
+    /// Takes role `role` from role `from`.
+    ///
+    /// Errors: `NotFound`; `Invalid` where `from` does not have it by itself; `Io`.
+    pub fn revoke_role(&self, role: &str, from: &str) -> BoxFuture<'static, Result<()>> {
+        let (database, role, from) = (self.clone(), role.to_owned(), from.to_owned());
+        self.uninterrupted(async move {
+            let catalog = database.catalog();
+            known(&catalog, &role)?;
+            known(&catalog, &from)?;
+            let mut changed = catalog.changed();
+            let member = changed.roles_mut().get_mut(&from);
+            if !member.is_some_and(|member| member.roles.remove(&role)) {
+                return Err(Error::invalid(format!(
+                    "role '{from}' was not granted role '{role}': LIST ROLES shows who has what"
+                )));
+            }
+            database.publish(changed).await
+        })
+    }
+
+    /// Grants permissions on a resource to a role. Those that it has stay.
+    ///
+    /// Errors: `NotFound` for a role, a keyspace or a table; `Invalid` for a permission that there
+    /// is not on this resource, and for a table that is attached; `Io`.
+    pub fn grant(
+        &self,
+        permissions: &[Permission],
+        resource: &Resource,
+        to: &str,
+    ) -> BoxFuture<'static, Result<()>> {
+        let (database, to) = (self.clone(), to.to_owned());
+        let (permissions, resource) = (permissions.to_vec(), resource.clone());
+        self.uninterrupted(async move {
+            let catalog = database.catalog();
+            check_resource(&catalog, &resource)?;
+            check_permissions(&permissions, &resource)?;
+            let mut changed = catalog.changed();
+            let Some(role) = changed.roles_mut().get_mut(&to) else { return Err(unknown(&to)) };
+            let grants = permissions.into_iter().map(|one| Grant::new(one, resource.clone()));
+            role.grants.extend(grants);
+            database.publish(changed).await
+        })
+    }
+
+    /// Takes permissions on a resource from a role. What it may do by others stays.
+    ///
+    /// Errors: `NotFound` for a role; `Invalid` for a permission that there is not on this
+    /// resource; `Io`.
+    pub fn revoke(
+        &self,
+        permissions: &[Permission],
+        resource: &Resource,
+        from: &str,
+    ) -> BoxFuture<'static, Result<()>> {
+        let (permissions, resource) = (permissions.to_vec(), resource.clone());
+        let checked = check_permissions(&permissions, &resource);
+        let change = self.change_role(from, move |role: &mut Role| {
+            role.grants.retain(|grant| {
+                grant.resource != resource || !permissions.contains(&grant.permission)
+            });
+        });
+        Box::pin(async move {
+            checked?;
+            change.await
+        })
+    }
+
+    /// Attaches a service level to a role, in place of the one before; `None` detaches that.
+    ///
+    /// Errors: `NotFound` for the role or the level; `Io`.
+    pub fn attach_service_level(
+        &self,
+        level: Option<&str>,
+        role: &str,
+    ) -> BoxFuture<'static, Result<()>> {
+        let (database, role) = (self.clone(), role.to_owned());
+        let level = level.map(str::to_owned);
+        self.uninterrupted(async move {
+            let catalog = database.catalog();
+            if let Some(name) = level.as_ref().filter(|name| catalog.service_level(name).is_none())
+            {
+                return Err(Error::NotFound { kind: "service level", name: name.clone() });
+            }
+            let mut changed = catalog.changed();
+            let Some(found) = changed.roles_mut().get_mut(&role) else {
+                return Err(unknown(&role));
+            };
+            found.service_level = level;
+            database.publish(changed).await
+        })
+    }
+
+    fn change_role(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut Role) + Send + 'static,
+    ) -> BoxFuture<'static, Result<()>> {
+        let (database, name) = (self.clone(), name.to_owned());
+        self.uninterrupted(async move {
+            let mut changed = database.catalog().changed();
+            let Some(role) = changed.roles_mut().get_mut(&name) else { return Err(unknown(&name)) };
+            change(role);
+            database.publish(changed).await
+        })
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    Error::NotFound { kind: "role", name: name.to_owned() }
+}
+
+fn known(catalog: &Catalog, role: &str) -> Result<()> {
+    catalog.roles().get(role).map(drop).ok_or_else(|| unknown(role))
+}
+
+/// Errors: `Invalid` for a name that no credentials could carry.
+fn check_role_name(name: &str) -> Result<()> {
+    let fits = (1..=ROLE_NAME_BYTES_MAX).contains(&name.len())
+        && !name.contains(|c: char| c == ':' || c.is_control());
+    match fits {
+        true => Ok(()),
+        false => Err(Error::invalid(format!(
+            "'{}' cannot name a role: use 1 to {ROLE_NAME_BYTES_MAX} bytes without ':' and control \
+             characters",
+            name.escape_debug()
+        ))),
+    }
+}
+
+/// Errors: `NotFound` for a keyspace or table that is not there, `Invalid` for one that is
+/// attached.
+fn check_resource(catalog: &Catalog, resource: &Resource) -> Result<()> {
+    match resource {
+        Resource::Keyspace(name) if !catalog.has_keyspace(name) => {
+            Err(Error::NotFound { kind: "keyspace", name: name.clone() })
+        }
+        Resource::Table { keyspace, name } => {
+            let hint = "the next start forgets it; grant on its keyspace instead";
+            catalog.own_table(keyspace, name, hint).map(drop)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Errors: `Invalid` for a permission that there is not on this resource.
+fn check_permissions(permissions: &[Permission], resource: &Resource) -> Result<()> {
+    let known = resource.permissions();
+    match permissions.iter().find(|permission| !known.contains(permission)) {
+        None => Ok(()),
+        Some(other) => {
+            let names: Vec<&str> = known.iter().map(|known| known.name()).collect();
+            Err(Error::invalid(format!(
+                "there is no {other} on {resource}: there is {}",
+                names.join(", ")
+            )))
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Roles: what the catalog takes and keeps of them.
+
+use super::*;
+use crate::access::{PasswordHash, Permission, Resource, RoleOptions};
+use crate::admission::LevelOptions;
+use crate::error::Error;
+
+fn login(hash: &str) -> RoleOptions {
+    let password = Some(PasswordHash::new(hash.to_owned()));
+    RoleOptions { password, login: true, superuser: false }
+}
+
+async fn open_in(directory: &tempfile::TempDir) -> Database {
+    Database::open(Options::new(directory.path())).await.unwrap()
+}
+
+fn table(keyspace: &str, name: &str) -> TableSchema {
+    TableSchema { keyspace: keyspace.to_owned(), name: name.to_owned(), ..definition() }
+}
+
+#[tokio::test]
+async fn roles_and_grants_stay_over_a_restart_and_go_with_what_they_are_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open_in(&directory).await;
+    database.create_keyspace("k", false).await.unwrap();
+    for name in ["t", "u"] {
+        database.create_table(table("k", name), false).await.unwrap();
+    }
+    database.create_role("team", RoleOptions::default(), false).await.unwrap();
+    database.create_role("ann", login("h1"), false).await.unwrap();
+    let again = database.create_role("ann", login("h2"), false).await;
+    assert!(matches!(again, Err(Error::Exists { .. })), "{again:?}");
+    database.create_role("ann", login("h2"), true).await.unwrap();
+    database.grant_role("team", "ann").await.unwrap();
+    let (t, u) = (Resource::table("k", "t"), Resource::table("k", "u"));
+    database.grant(&[Permission::Select, Permission::Modify], &t, "team").await.unwrap();
+    database.grant(&[Permission::Select], &u, "team").await.unwrap();
+    database.create_service_level("gold", LevelOptions::default(), false).await.unwrap();
+    database.attach_service_level(Some("gold"), "team").await.unwrap();
+    database.close().await.unwrap();
+
+    let database = open_in(&directory).await;
+    let may = |permission, resource: &Resource| {
+        database.catalog().roles().may("ann", permission, resource)
+    };
+    assert!(may(Permission::Select, &t) && may(Permission::Modify, &t));
+    let hash = database.catalog().roles().get("ann").unwrap().options.password.clone();
+    assert_eq!(hash.unwrap().as_phc(), "h1");
+    assert_eq!(database.catalog().effective_level("ann").unwrap().level.level, "gold");
+    database.revoke(&[Permission::Modify], &t, "team").await.unwrap();
+    assert!(may(Permission::Select, &t) && !may(Permission::Modify, &t));
+    database.truncate_table("k", "t").await.unwrap();
+    assert!(may(Permission::Select, &t), "a table that is emptied is the same table");
+    database.drop_table("k", "t", false).await.unwrap();
+    database.create_table(table("k", "t"), false).await.unwrap();
+    assert!(!may(Permission::Select, &t), "the next table of this name is another one");
+    assert!(may(Permission::Select, &u));
+    database.drop_service_level("gold", false).await.unwrap();
+    assert_eq!(database.catalog().effective_level("ann"), None);
+    database.revoke_role("team", "ann").await.unwrap();
+    assert!(!may(Permission::Select, &u));
+    database.grant_role("team", "ann").await.unwrap();
+    database.drop_role("team", false).await.unwrap();
+    database.create_role("team", RoleOptions::default(), false).await.unwrap();
+    assert!(database.catalog().roles().get("ann").unwrap().roles.is_empty());
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_no_role_can_be_or_have_is_refused_and_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open_in(&directory).await;
+    for name in ["a", "b", "c"] {
+        database.create_role(name, RoleOptions::default(), false).await.unwrap();
+    }
+    database.grant_role("a", "b").await.unwrap();
+    database.grant_role("b", "c").await.unwrap();
+    let before = database.catalog().version();
+    let says = |result: crate::error::Result<()>, wanted: &str| {
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains(wanted), "{wanted}: {error}");
+    };
+    for name in ["", "x:y", "x\ny", &"x".repeat(129)] {
+        let role = RoleOptions::default();
+        says(database.create_role(name, role, false).await, "cannot name a role");
+    }
+    says(database.grant_role("c", "a").await, "has role 'a' already");
+    says(database.grant_role("a", "a").await, "has role 'a' already");
+    says(database.grant_role("a", "d").await, "'d'");
+    says(database.grant_role("d", "a").await, "'d'");
+    says(database.revoke_role("a", "c").await, "was not granted");
+    says(database.alter_role("d", |_| {}).await, "'d'");
+    says(database.drop_role("d", false).await, "'d'");
+    let select = [Permission::Select];
+    says(database.grant(&select, &Resource::keyspace("k"), "a").await, "'k'");
+    says(database.grant(&select, &Resource::table("default", "t"), "a").await, "default.t");
+    says(database.grant(&select, &Resource::Policies, "a").await, "no SELECT on POLICIES");
+    says(database.grant(&select, &Resource::AllKeyspaces, "d").await, "'d'");
+    says(database.revoke(&select, &Resource::Policies, "a").await, "no SELECT on POLICIES");
+    says(database.attach_service_level(Some("gold"), "a").await, "'gold'");
+    says(database.attach_service_level(None, "d").await, "'d'");
+    database.drop_role("d", true).await.unwrap();
+    assert_eq!(database.catalog().version(), before);
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_catalog_with_roles_is_none_that_builds_without_them_open() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open_in(&directory).await;
+    let path = directory.path().join("catalog");
+    let format = || {
+        let text = std::fs::read_to_string(&path).unwrap();
+        text.split(' ').nth(1).unwrap().to_owned()
+    };
+    database.create_keyspace("k", false).await.unwrap();
+    assert_eq!(format(), "4");
+    database.create_role("a", RoleOptions::default(), false).await.unwrap();
+    assert_eq!(format(), "5");
+    database.drop_role("a", false).await.unwrap();
+    assert_eq!(format(), "4");
+    database.close().await.unwrap();
+}
