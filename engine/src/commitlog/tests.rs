@@ -2,6 +2,7 @@
 
 mod crash;
 mod damage;
+mod early;
 mod time;
 
 use std::collections::BTreeMap;

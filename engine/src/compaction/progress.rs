@@ -59,3 +59,32 @@ impl Progress {
         self.is_cancelled.get()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A merge begins again where something came meanwhile that it must not hide.
+    #[test]
+    fn a_merge_that_begins_again_is_at_its_start() {
+        let progress = Progress::default();
+        progress.begin(10);
+        progress.add_read(5);
+        assert_eq!(progress.share(), 0.5);
+        progress.begin(20);
+        assert_eq!(progress.share(), 0.0);
+        progress.add_read(5);
+        assert_eq!(progress.share(), 0.25);
+        progress.add_read(50);
+        assert_eq!(progress.share(), 1.0, "more than was expected is all");
+    }
+
+    #[test]
+    fn what_takes_its_place_is_not_cancelled_any_more() {
+        let progress = Progress::default();
+        progress.settle();
+        assert!(!progress.cancel() && !progress.is_cancelled());
+        let progress = Progress::default();
+        assert!(progress.cancel() && progress.is_cancelled());
+    }
+}

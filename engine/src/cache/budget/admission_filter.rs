@@ -148,3 +148,62 @@ impl AdmissionFilter {
         debug_assert!(self.fates.is_empty() && !self.wants_fates, "who is out is told nothing");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct KeepsAll;
+
+    impl AdmissionPolicy for KeepsAll {
+        fn name(&self) -> &str {
+            "keeps all"
+        }
+
+        fn version(&self) -> &str {
+            "1"
+        }
+
+        fn wants_feedback(&self) -> bool {
+            false
+        }
+
+        fn admit(&mut self, _: &AdmissionCandidate) -> Result<bool, PolicyFailure> {
+            Ok(true)
+        }
+
+        fn feedback(&mut self, _: &[u64]) -> Result<(), PolicyFailure> {
+            Ok(())
+        }
+    }
+
+    fn filter() -> AdmissionFilter {
+        AdmissionFilter::new("keeps all".into(), Box::new(KeepsAll))
+    }
+
+    #[test]
+    fn pieces_that_stand_in_sequence_are_a_run_in_both_directions() {
+        let mut filter = filter();
+        // Pieces in the order in which they are read, and how many stood before each.
+        let reads: [(u64, u16); 9] =
+            [(5, 0), (6, 1), (7, 2), (9, 0), (8, 1), (7, 2), (7, 0), (0, 0), (1, 1)];
+        for (piece, wanted) in reads {
+            // Another source is a run of its own.
+            assert_eq!((filter.run(1, piece), filter.run(2, 3 * piece)), (wanted, 0), "{piece}");
+        }
+    }
+
+    #[test]
+    fn a_source_that_is_gone_makes_room_for_another() {
+        let mut filter = filter();
+        for source in 0..3 * RUNS_MAX as u64 {
+            assert_eq!([1, 2, 3].map(|piece| filter.run(source, piece)), [0, 1, 2], "{source}");
+            filter.forget(source);
+        }
+        // Of more than it can follow, those that came first are followed.
+        for source in 0..2 * RUNS_MAX as u64 {
+            let lengths = [1, 2].map(|piece| filter.run(source, piece));
+            assert_eq!(lengths, [0, u16::from(source < RUNS_MAX as u64)], "{source}");
+        }
+    }
+}

@@ -250,6 +250,12 @@ fn data_is_checked_by_chunk_where_only_cassandras_checksums_exist() {
         let Error::Corrupt(corruption) = &error else { panic!("byte {at}: {error}") };
         assert_eq!((corruption.file.as_path(), corruption.offset), (path.as_path(), 0));
         assert!(corruption.wanted.starts_with("CRC"), "{error}");
+        // A scan checks by itself; a read of one key does it in the page cache.
+        let key = partitions.keys().next().unwrap().clone();
+        let slice = Slice::full(Direction::Forward);
+        let table = open(&disk, 1, &schema).unwrap();
+        let by_key = read(&table, &PartitionRange::Single(key), &slice).err();
+        assert!(matches!(by_key, Some(Error::Corrupt(_))), "byte {at}: {by_key:?}");
     }
 }
 

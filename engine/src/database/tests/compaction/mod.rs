@@ -380,11 +380,11 @@ fn a_reader_keeps_the_files_that_it_began_with() {
         let world = open_keeping(&disk, 1, START_US, Some(1)).await;
         let table = world.database.create_table(quiet(864_000), false).await.unwrap();
         for round in 0..4 {
-            let writes = (0..2000).map(|at| insert(&table, "a", at * 4 + round, 1, 1)).collect();
+            let writes = (0..8000).map(|at| insert(&table, "a", at * 4 + round, 1, 1)).collect();
             world.database.apply_many(writes).await.unwrap();
             world.flush().await;
         }
-        let slow = SlowRead::begin(&world, 8000).await;
+        let slow = SlowRead::begin(&world, 32_000).await;
         world.compact().await;
         assert_eq!(numbers_on(&disk).len(), 1, "the old files have no names any more");
         slow.end().await;

@@ -355,3 +355,53 @@ fn levels_and_runs_stay_what_they_are() {
         });
     }
 }
+
+/// What is rewritten and meets others on its level goes to level 0: there they may overlap.
+#[test]
+fn a_level_stays_disjoint_where_others_came_first() {
+    let disk = SimulatedDisk::new(10);
+    let write_all = async |world: &World, table: &SchemaRef, timestamp: i64| {
+        for at in 0..300 {
+            world.write(insert(table, &partition(at), 1, i64::from(at), timestamp)).await;
+            if at == 150 {
+                world.flush().await;
+            }
+        }
+        world.flush().await;
+        world.compact().await;
+    };
+    let on_levels = async |world: &World| {
+        let reports = world.database.sstable_report().await.unwrap();
+        let is_level = |report: &&crate::database::SstableReport| report.status.info.level > 0;
+        let of = |report: &crate::database::SstableReport| {
+            let info = &report.status.info;
+            ((report.shard, info.level), info.first_key.clone(), info.last_key.clone())
+        };
+        let mut all: Vec<_> = reports.iter().filter(is_level).map(of).collect();
+        all.sort();
+        all
+    };
+    run(async {
+        let world = open_with(&disk, 1, START_US).await;
+        let mut schema = quiet(864_000);
+        schema.options.compaction.class = CompactionClass::Leveled;
+        schema.options.compaction.sstable_bytes = 4 << 10;
+        let table = world.database.create_table(schema, false).await.unwrap();
+        write_all(&world, &table, 1).await;
+        assert!(on_levels(&world).await.len() >= 2);
+        world.database.close().await.unwrap();
+    });
+    run(async {
+        let world = open_with(&disk, 2, START_US).await;
+        let before = world.numbers().await;
+        write_all(&world, &world.table(), 2).await;
+        assert_eq!(shared(&world).await, before, "the old ones are there still");
+        settled(&world, &disk).await;
+        let all = on_levels(&world).await;
+        assert!(all.len() >= 4, "{all:?}");
+        let is_apart =
+            |a: &(_, PartitionKey, PartitionKey), b: &(_, PartitionKey, _)| a.0 != b.0 || a.2 < b.1;
+        assert!(all.is_sorted_by(is_apart), "{all:?}");
+        world.database.close().await.unwrap();
+    });
+}

@@ -361,19 +361,20 @@ async fn write_beside(seed: u64) {
             tokio::task::yield_now().await;
         }
         alter(&database, drop_of("w")).await.unwrap();
-        let gone = database.timestamp_us();
         for _ in 0..seed {
             tokio::task::yield_now().await;
         }
         let back = database.timestamp_us();
-        (gone..back, alter(&database, add([new("w", DataType::BigInt)])).await.unwrap())
+        (back, alter(&database, add([new("w", DataType::BigInt)])).await.unwrap())
     };
-    let writes = async {
+    // Several at a time, so that some are under way when the column goes.
+    let (database, t1) = (&database, &t1);
+    let write_some = |first: i32| async move {
         let mut taken = Vec::new();
-        for at in 0..120 {
+        for at in (first..120).step_by(8) {
             let timestamp = database.timestamp_us();
             let place = (PARTITIONS[at as usize % 4], at);
-            match database.apply(update(&t1, place, "w", timestamp)).await {
+            match database.apply(update(t1, place, "w", timestamp)).await {
                 Ok(()) => taken.push((at, timestamp)),
                 Err(Error::Invalid(why)) => assert!(why.contains("was dropped"), "{why}"),
                 Err(Error::Unavailable(why)) => assert!(why.contains("being dropped"), "{why}"),
@@ -382,19 +383,26 @@ async fn write_beside(seed: u64) {
         }
         taken
     };
+    let writes = async {
+        let mut taken = futures::future::join_all((0..8).map(write_some)).await.concat();
+        taken.sort_unstable();
+        taken
+    };
     let chores = async {
         for _ in 0..6 {
             database.flush(None).await.unwrap();
             database.compact(t1.id).await.unwrap();
         }
     };
-    let ((while_gone, t2), taken, ()) = futures::join!(changes, writes, chores);
+    let ((back, t2), taken, ()) = futures::join!(changes, writes, chores);
+    let dropped_at = t2.drops[0].at;
+    // Every write that was taken before it went is older than its drop, and goes with it.
+    let while_gone = dropped_at + 1..back;
     let is_refused = |(_, timestamp): &(i32, i64)| !while_gone.contains(timestamp);
     assert!(taken.iter().all(is_refused), "seed {seed}: a write to a column that was gone");
-    let dropped_at = t2.drops[0].at;
     let alive = taken.iter().filter(|(_, timestamp)| *timestamp > dropped_at);
     let alive: Vec<_> = alive.map(|(at, _)| (*at, Some(i64::from(*at)))).collect();
-    assert_eq!(rows_of(&database, &t2, "w").await.unwrap(), alive, "seed {seed}");
+    assert_eq!(rows_of(database, &t2, "w").await.unwrap(), alive, "seed {seed}");
     disk.set_faults(Faults::default());
     let again = open(&disk.power_cut()).await;
     assert_eq!(rows_of(&again, &t2, "w").await.unwrap(), alive, "seed {seed}, after a crash");

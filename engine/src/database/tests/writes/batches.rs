@@ -36,6 +36,15 @@ async fn open(
     clock: &Arc<SimulatedClock>,
     durability: Durability,
 ) -> crate::error::Result<Database> {
+    open_with(disk, clock, durability, 1 << 16).await
+}
+
+async fn open_with(
+    disk: &SimulatedDisk,
+    clock: &Arc<SimulatedClock>,
+    durability: Durability,
+    commitlog_segment_bytes: usize,
+) -> crate::error::Result<Database> {
     let (timer, _) = SimulatedTimer::passing(clock.clone(), 50);
     let contexts = (0..SHARDS).map(|shard| {
         let timer = Rc::new(timer.clone());
@@ -43,7 +52,7 @@ async fn open(
     });
     let options = Options {
         durability,
-        commitlog_segment_bytes: 1 << 16,
+        commitlog_segment_bytes,
         clock: clock.clone(),
         ..Options::new("/db")
     };
@@ -197,10 +206,6 @@ fn a_failing_disk_leaves_all_or_nothing() {
     assert!(met.iter().all(|count| *count > 10), "{met:?} batches failed, and were applied");
 }
 
-fn has_batches(disk: &SimulatedDisk) -> bool {
-    disk.files().iter().any(|(path, _)| path.starts_with("/db/batches"))
-}
-
 /// Where writes are not synced one by one, the commitlogs of all parts are before the file goes.
 #[test]
 fn a_batch_is_forgotten_when_nothing_of_it_can_be_lost() {
@@ -224,6 +229,97 @@ fn a_batch_is_forgotten_when_nothing_of_it_can_be_lost() {
         assert_eq!(values_in_all(&database, &schema).await, wanted);
         database.close().await.unwrap();
     });
+}
+
+/// A partition of a shard.
+fn partition_of(shard: u32) -> String {
+    let mut names = (0..).map(|number: i32| number.to_string());
+    let is_there = |name: &String| key(&definition(), name).token().shard(SHARDS) == shard;
+    names.find(is_there).unwrap()
+}
+
+/// A table that merges nothing by itself and keeps no tombstone for long.
+async fn quiet_table(database: &Database, name: &str) -> SchemaRef {
+    let mut schema = TableSchema { name: name.into(), ..definition() };
+    schema.options.gc_grace_seconds = 0;
+    schema.options.compaction.is_enabled = false;
+    database.create_table(schema, false).await.unwrap()
+}
+
+/// Deletes a row whose cells are in an SSTable, in another one.
+async fn delete_one(database: &Database, schema: &SchemaRef, pk: &str) {
+    database.apply(insert(schema, pk, 7, 1, 1)).await.unwrap();
+    database.flush(None).await.unwrap();
+    let mut deletion = Mutation::new(schema.id, key(schema, pk));
+    let tombstone = Tombstone { timestamp: 2, deletion_time: 1_600_000_000 };
+    deletion.rows.push((ck(schema, 7), Row { deletion: Some(tombstone), ..Row::default() }));
+    database.apply(deletion).await.unwrap();
+    database.flush(None).await.unwrap();
+}
+
+/// Tombstones that are left when everything is merged.
+async fn tombstones_after_compaction(database: &Database, schema: &SchemaRef) -> u64 {
+    database.compact(schema.id).await.unwrap();
+    let reports = database.sstable_report().await.unwrap();
+    reports.iter().map(|report| report.status.info.tombstones.unwrap()).sum()
+}
+
+async fn freeze(database: &Database, schema: &SchemaRef, pk: &str, is_frozen: bool) {
+    let id = schema.id;
+    let work = move |shard: Rc<crate::database::shard::Shard>| {
+        let freeze = async move { shard.table(id).unwrap().freeze(is_frozen).await };
+        futures::FutureExt::boxed_local(freeze)
+    };
+    database.on_shard(&key(schema, pk), work).await.unwrap();
+}
+
+fn has_batches(disk: &SimulatedDisk) -> bool {
+    disk.files().iter().any(|(path, _)| path.starts_with("/db/batches"))
+}
+
+/// A tombstone may cover what the next start would apply again.
+#[test]
+fn no_tombstone_is_purged_while_a_batch_is_logged() {
+    let clock = SimulatedClock::new(1_700_000_000_000_000);
+    let disk = SimulatedDisk::new(3);
+    let (own, other) = (partition_of(0), partition_of(1));
+    play(async {
+        let database = open(&disk, &clock, Durability::Sync).await.unwrap();
+        let (schema, beside) =
+            (quiet_table(&database, "t").await, quiet_table(&database, "beside").await);
+        // The largest part takes more than half of a small segment, and less than half of a large
+        // one.
+        let parts = || -> Vec<Mutation> {
+            let stamp = database.timestamp_us();
+            let large = (0..600).map(|at| insert(&beside, &other, at, 1, stamp));
+            [insert(&schema, &own, 1, 1, stamp)].into_iter().chain(large).collect()
+        };
+        delete_one(&database, &schema, &own).await;
+        freeze(&database, &beside, &other, true).await;
+        let told = database.apply_logged(parts()).await;
+        assert!(matches!(told, Err(Error::Unavailable(_))), "{told:?}");
+        assert_eq!(tombstones_after_compaction(&database, &schema).await, 1, "the batch waits");
+        freeze(&database, &beside, &other, false).await;
+        while has_batches(&disk) {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(tombstones_after_compaction(&database, &schema).await, 0, "the batch is done");
+        delete_one(&database, &schema, &own).await;
+        freeze(&database, &beside, &other, true).await;
+        database.apply_logged(parts()).await.unwrap_err();
+    });
+    let disk = disk.power_cut();
+    // What is too long for a record now cannot be applied, and may be at a later start.
+    for (segment_bytes, left) in [(1 << 14, 1), (1 << 16, 0)] {
+        play(async {
+            let opened = open_with(&disk, &clock, Durability::Sync, segment_bytes).await;
+            let database = opened.unwrap();
+            let schema = table(&database).await;
+            assert_eq!(has_batches(&disk), left == 1, "segments of {segment_bytes} bytes");
+            assert_eq!(tombstones_after_compaction(&database, &schema).await, left);
+            database.close().await.unwrap();
+        });
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
-//! Writes that depend on what is there, and writes that are all or nothing.
+//! Writes that depend on what is there, writes that are all or nothing, and whole files of them.
 
 use super::*;
 
 mod batches;
 mod conditional;
+mod import;

@@ -332,17 +332,19 @@ fn tried(
     let identity = identity("before");
     harness.governor.begin_shadow(Box::new(baseline), identity, purpose, limits).unwrap();
     while harness.step_shadow(256) {}
-    let mut verdict = TrialVerdict::Waits;
-    for round in 0..400_000 {
+    let (mut verdict, mut lookups) = (TrialVerdict::Waits, 0);
+    while verdict == TrialVerdict::Waits && lookups < 400_000 {
         harness.access(load.next());
-        if round % 500 == 0 {
+        lookups += 1;
+        if lookups % 500 == 0 {
             verdict = harness.governor.trial_verdict();
         }
-        if verdict != TrialVerdict::Waits {
-            break;
-        }
     }
-    (verdict, harness.governor.status().shadow.unwrap())
+    let status = harness.governor.status().shadow.unwrap();
+    // Each look-up is in one window, and a window has as many as the cache has slots at least.
+    let windows = status.trial.unwrap().0;
+    assert!(windows * 4096 <= lookups, "{windows} windows of {lookups} look-ups");
+    (verdict, status)
 }
 
 #[test]

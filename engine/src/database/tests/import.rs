@@ -1,0 +1,108 @@
+//! What an import brings in is what a read of the files gives, however it is cut into writes.
+
+use super::*;
+use crate::clock::Random;
+use crate::database::{Import, ImportProgress, OnUnknown};
+use crate::schema::OnCorruption;
+
+const PARTITIONS: [&str; 3] = ["a", "b", "c"];
+const ROWS: i32 = 3000;
+/// Later than every write of the files.
+const AFTER: i64 = 10;
+
+async fn open(shards: u32) -> (tempfile::TempDir, Database, SchemaRef) {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options { shards: Some(shards), ..Options::new(directory.path()) };
+    let database = Database::open(options).await.unwrap();
+    let schema = database.create_table(definition(), false).await.unwrap();
+    (directory, database, schema)
+}
+
+/// Writes of random times to one partition: rows, and ranges that are longer than what an import
+/// writes at once.
+fn writes(schema: &SchemaRef, pk: &str, random: &mut Random) -> Vec<Mutation> {
+    let mut all = Vec::new();
+    for at in 0..ROWS {
+        let stamp = 1 + random.below(AFTER as u64 - 1) as i64;
+        all.push(insert(schema, pk, at, i64::from(at), stamp));
+    }
+    for _ in 0..4 {
+        let mut bound = || random.below(ROWS as u64) as i32;
+        let (one, other) = (bound(), bound());
+        let range = ClusteringRange {
+            start: Position::before(ck(schema, one.min(other))),
+            end: Position::after(ck(schema, one.max(other))),
+        };
+        let timestamp = 1 + random.below(AFTER as u64 - 1) as i64;
+        // In the year 2033: none is purged meanwhile.
+        let tombstone = Tombstone { timestamp, deletion_time: 2_000_000_000 };
+        let mut mutation = Mutation::new(schema.id, key(schema, pk));
+        mutation.range_tombstones.push(RangeTombstone { range, tombstone });
+        all.push(mutation);
+    }
+    all
+}
+
+async fn read_all(database: &Database, schema: &SchemaRef) -> Vec<Vec<i64>> {
+    let mut all = Vec::new();
+    for pk in PARTITIONS {
+        let command = read_of(schema, pk, Slice::full(Direction::Forward), None);
+        all.push(values(database, command).await);
+    }
+    all
+}
+
+#[tokio::test]
+async fn wide_partitions_are_the_same_after_an_import() {
+    for seed in 0..4 {
+        let mut random = Random::new(seed);
+        let (_theirs, theirs, schema) = open(2).await;
+        for pk in PARTITIONS {
+            // In two files, which the import merges.
+            let mut all = writes(&schema, pk, &mut random);
+            let second = all.split_off(all.len() / 2);
+            for part in [all, second] {
+                theirs.apply_many(part).await.unwrap();
+                theirs.flush(None).await.unwrap();
+            }
+        }
+        let wanted = read_all(&theirs, &schema).await;
+        // Those of the database itself may be merged and removed meanwhile.
+        let copy = tempfile::tempdir().unwrap();
+        let copied = copy.path().join("snapshot");
+        theirs.snapshot(&copied).await.unwrap();
+        let folder = copied.join("data/default");
+        let files = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+        let (_own, ours, own) = open(3).await;
+        let import = Import {
+            directory: files,
+            keyspace: "default".into(),
+            table: "t".into(),
+            on_corruption: OnCorruption::Fail,
+            on_unknown: OnUnknown::Fail,
+        };
+        let mut last = ImportProgress::default();
+        let imported = ours.import(import, &mut |told| last = told).await.unwrap();
+        let counts = imported.counts;
+        let live: usize = wanted.iter().map(Vec::len).sum();
+        let rows = live as u64..=counts.rows_max;
+        assert!(counts.partitions == 3 && rows.contains(&counts.rows), "seed {seed}: {counts:?}");
+        assert!(counts.tombstones > 0, "seed {seed}: {counts:?}");
+        assert_eq!(last, counts, "seed {seed}: what is told last is all");
+        assert_eq!(read_all(&ours, &own).await, wanted, "seed {seed}");
+        // Tombstones came along: what is as old as any of them stays deleted in both.
+        for stamp in 1..AFTER {
+            for (database, schema) in [(&theirs, &schema), (&ours, &own)] {
+                let late = PARTITIONS.iter().flat_map(|pk| {
+                    let at = (stamp as i32..ROWS).step_by(AFTER as usize);
+                    at.map(|at| insert(schema, pk, at, -1, stamp))
+                });
+                database.apply_many(late.collect()).await.unwrap();
+            }
+        }
+        let wanted = read_all(&theirs, &schema).await;
+        assert_eq!(read_all(&ours, &own).await, wanted, "seed {seed}, written behind");
+        theirs.close().await.unwrap();
+        ours.close().await.unwrap();
+    }
+}
