@@ -17,7 +17,7 @@ use crate::probe::{self, Count, timer};
 use crate::reader::{LiveRows, QueryReader};
 use crate::runtime;
 use crate::schema::table_schema::SchemaRef;
-use crate::schema::{ColumnId, PartitionKey};
+use crate::schema::{ColumnId, PartitionKey, Token};
 
 /// A read of one table on one shard.
 #[derive(Debug, Clone)]
@@ -51,6 +51,9 @@ pub enum Partitions {
     Keys(Vec<PartitionKey>),
     /// Every partition of this shard, in ring order.
     Shard(u32),
+    /// Those of a shard that lie between two tokens, both included, in ring order. They are read
+    /// past the row cache.
+    Tokens { shard: u32, min: Token, max: Token },
 }
 
 /// A batch on its way to its receiver, with the memory that it has; a short one has none of its
@@ -107,7 +110,13 @@ impl Table {
 
     /// What is read one after another.
     fn ranges(&self, partitions: Partitions) -> Vec<PartitionRange> {
-        let Partitions::Keys(mut keys) = partitions else { return vec![PartitionRange::full()] };
+        let mut keys = match partitions {
+            Partitions::Keys(keys) => keys,
+            Partitions::Shard(_) => return vec![PartitionRange::full()],
+            Partitions::Tokens { min, max, .. } => {
+                return vec![PartitionRange::Tokens { min, max }];
+            }
+        };
         keys.sort();
         keys.dedup();
         for key in &keys {

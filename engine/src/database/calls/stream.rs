@@ -68,7 +68,7 @@ impl Database {
 impl BatchStream {
     fn new(database: Database, mut command: ReadCommand, probe: Option<Arc<Probe>>) -> Self {
         let shard = match &mut command.partitions {
-            Partitions::Shard(shard) => *shard,
+            Partitions::Shard(shard) | Partitions::Tokens { shard, .. } => *shard,
             Partitions::Keys(all) => {
                 let shard = all.first().map_or(0, |key| database.shard_of(key));
                 if all.iter().any(|key| database.shard_of(key) != shard) {

@@ -40,7 +40,7 @@ impl Shard {
                 self.check_owned(key)?;
                 self.admit(table, key, Operation::Read)
             }),
-            Partitions::Shard(_) => Ok(()),
+            Partitions::Shard(_) | Partitions::Tokens { .. } => Ok(()),
         }
     }
 
@@ -209,7 +209,7 @@ impl Shard {
 fn class_of(partitions: &Partitions) -> ReadClass {
     match partitions {
         Partitions::Keys(_) => ReadClass::Keys,
-        Partitions::Shard(_) => ReadClass::Scan,
+        Partitions::Shard(_) | Partitions::Tokens { .. } => ReadClass::Scan,
     }
 }
 
@@ -229,6 +229,9 @@ fn asked(command: &ReadCommand) -> String {
     let table = command.schema.full_name();
     let partitions = match &command.partitions {
         Partitions::Shard(_) => "all partitions".to_owned(),
+        Partitions::Tokens { min, max, .. } => {
+            format!("partitions of tokens {} to {}", min.0, max.0)
+        }
         Partitions::Keys(keys) if keys.len() == 1 => "1 partition".to_owned(),
         Partitions::Keys(keys) => format!("{} partitions", keys.len()),
     };

@@ -134,7 +134,8 @@ impl TideScan {
     /// The table, where all its partitions are read.
     pub fn whole_table(&self) -> Option<SchemaRef> {
         let is_limited = self.limit.is_some() || self.partition_limit.is_some();
-        let is_whole = self.access.keys.is_none() && !is_limited && self.wanted.is_none();
+        let is_cut = self.access.keys.is_some() || self.access.tokens.is_some();
+        let is_whole = !is_cut && !is_limited && self.wanted.is_none();
         is_whole.then(|| Arc::clone(&self.table))
     }
 
@@ -214,7 +215,10 @@ impl TideScan {
     fn text(&self) -> ReadText<'_> {
         let partitions = match &self.access.keys {
             None if self.wanted.is_some() => "those of the join".to_owned(),
-            None => "all".to_owned(),
+            None => match self.access.tokens {
+                Some((min, max)) => format!("tokens {} to {}", min.0, max.0),
+                None => "all".to_owned(),
+            },
             Some(keys) => keys_text(keys),
         };
         let slices = match &self.access.apart {
@@ -463,7 +467,12 @@ impl ExecutionPlan for TideScan {
         let reads: VecDeque<_> = match &self.sources[partition] {
             Source::Parts(parts) => parts.iter().map(of_part).collect(),
             Source::Shard(shard) => {
-                [(Partitions::Shard(*shard), self.access.ranges.clone())].into()
+                let shard = *shard;
+                let partitions = match self.access.tokens {
+                    Some((min, max)) => Partitions::Tokens { shard, min, max },
+                    None => Partitions::Shard(shard),
+                };
+                [(partitions, self.access.ranges.clone())].into()
             }
         };
         let wanted = match (&self.sources[partition], &self.wanted) {

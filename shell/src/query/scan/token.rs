@@ -91,7 +91,7 @@ fn key_types(fields: &[FieldRef]) -> Result<Vec<DataType>> {
 }
 
 /// The arguments of a call.
-fn arguments(expr: &Expr) -> Option<&[Expr]> {
+pub(super) fn arguments(expr: &Expr) -> Option<&[Expr]> {
     match expr {
         Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == TOKEN => Some(args),
         _ => None,

@@ -68,7 +68,9 @@ impl Session {
         let mut text = "TideRead: ".to_owned();
         let partitions = match &command.partitions {
             Partitions::Keys(keys) => keys_text(keys),
-            Partitions::Shard(_) => "all".to_owned(),
+            Partitions::Shard(_) | Partitions::Tokens { .. } => {
+                unreachable!("the short path names its partition")
+            }
         };
         let what = ReadText {
             table: &table,

@@ -77,6 +77,62 @@ async fn ranges_of_tokens_part_a_table() {
     assert!(told.contains("partition key"), "{told}");
 }
 
+/// Conditions on tokens are no filter: the scan reads that stretch of the ring.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_range_of_tokens_is_all_that_is_read() {
+    let world = world().await;
+    let all: Vec<i64> = world
+        .column("SELECT DISTINCT token(pk) AS t FROM one ORDER BY t")
+        .await
+        .iter()
+        .map(|token| token.parse().unwrap())
+        .collect();
+    let (low, high) = (all[10], all[20]);
+    let stretches = [
+        (format!("token(pk) > {low} AND token(pk) < {high}"), low + 1, high - 1, 9),
+        (format!("{low} <= token(pk) AND {high} >= token(pk)"), low, high, 11),
+        (format!("token(pk) = {low}"), low, low, 1),
+        (format!("token(pk) >= {low} AND token(pk) BETWEEN {low} AND {high}"), low, high, 11),
+        (format!("token(pk) <= {high}"), i64::MIN, high, 21),
+    ];
+    for place in ["", "FLUSH", "SELECT * FROM one"] {
+        if !place.is_empty() {
+            world.run(place).await.collect().await.unwrap();
+        }
+        for (condition, min, max, partitions) in &stretches {
+            let text = format!("SELECT v FROM one WHERE {condition}");
+            let plan = world.plan(&text).await;
+            assert!(plan.contains(&format!("partitions=tokens {min} to {max}")), "{plan}");
+            assert!(!plan.contains("filter="), "{plan}");
+            let told = world.rows(&format!("EXPLAIN ANALYZE {text}")).await;
+            assert!(told.contains(&format!("rows_read={}", 2 * partitions)), "{told}");
+            assert_eq!(world.column(&text).await.len(), 2 * partitions, "{condition}, {place}");
+        }
+    }
+    // Nothing lies there.
+    for condition in [
+        format!("token(pk) > {high} AND token(pk) < {low}"),
+        format!("token(pk) > {}", i64::MAX),
+        format!("token(pk) < {}", i64::MIN),
+    ] {
+        let plan = world.plan(&format!("SELECT v FROM one WHERE {condition}")).await;
+        assert!(plan.contains("EmptyExec"), "{plan}");
+    }
+    // Other conditions are checked, or name slices, and a named partition needs no stretch.
+    let page = format!("SELECT pk FROM one WHERE token(pk) >= {low} AND ck = 2 AND v = 'y'");
+    assert_eq!(world.column(&page).await.len(), 30);
+    let plan = world.plan(&page).await;
+    assert!(plan.contains("partitions=tokens") && plan.contains("slices="), "{plan}");
+    let plan = world.plan(&format!("SELECT v FROM one WHERE pk = 7 AND token(pk) > {low}")).await;
+    assert!(plan.contains("partitions=1 key"), "{plan}");
+    let first = format!("SELECT pk FROM one WHERE token(pk) > {low} PER PARTITION LIMIT 1");
+    assert_eq!(world.column(&first).await.len(), 29);
+    let joined = format!(
+        "SELECT count(*) FROM one JOIN two ON two.v = one.pk WHERE token(pk) > {low} AND one.ck = 1"
+    );
+    assert_eq!(world.column(&joined).await, ["29"]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_no_partition_has_no_token() {
     let world = world().await;

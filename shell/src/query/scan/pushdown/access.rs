@@ -3,7 +3,7 @@
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Expr;
 use tidegate_engine::mutation::ClusteringRange;
-use tidegate_engine::schema::{ClusteringKey, ColumnId, PartitionKey};
+use tidegate_engine::schema::{ClusteringKey, ColumnId, PartitionKey, Token};
 
 /// Partitions with the same slice.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +33,8 @@ impl Part {
 pub struct Access {
     /// In ring order, each once; `None` means all partitions.
     pub keys: Option<Vec<PartitionKey>>,
+    /// Of all partitions those between two tokens, both included; `None` for the whole ring.
+    pub tokens: Option<(Token, Token)>,
     /// In natural order, disjoint; none means that no row can match.
     pub ranges: Vec<ClusteringRange>,
     /// Where partitions have slices of their own: all of them in ring order. Then `ranges` are
@@ -53,6 +55,7 @@ impl Access {
     pub fn full() -> Self {
         Access {
             keys: None,
+            tokens: None,
             ranges: vec![ClusteringRange::full()],
             apart: None,
             rows: None,
@@ -64,7 +67,9 @@ impl Access {
 
     /// Whether no row can match.
     pub fn is_empty(&self) -> bool {
-        self.ranges.is_empty() || self.keys.as_ref().is_some_and(Vec::is_empty)
+        self.ranges.is_empty()
+            || self.keys.as_ref().is_some_and(Vec::is_empty)
+            || self.tokens.is_some_and(|(min, max)| min > max)
     }
 
     /// The named partitions with what is read of each; none where all partitions are read.

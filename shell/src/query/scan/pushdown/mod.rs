@@ -7,6 +7,7 @@ mod access;
 mod branches;
 mod condition;
 mod conjuncts;
+mod ring;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -32,11 +33,13 @@ pub fn decide_for(schema: &TableSchema, filters: &[Expr], whose: Keys) -> Access
     branched.filter(|access| access.apart.is_none()).unwrap_or(plain)
 }
 
-/// As [`decide_for`], where partitions may have slices of their own.
+/// As [`decide_for`], where partitions may have slices of their own, and conditions on their
+/// tokens count.
 pub fn decide_apart(schema: &TableSchema, filters: &[Expr], whose: Keys) -> Access {
     let conjuncts: Vec<&Expr> = filters.iter().flat_map(conjuncts).collect();
     let plain = decide_conjuncts(schema, &conjuncts, whose);
-    branches::decide(schema, &conjuncts, whose, &plain).unwrap_or(plain)
+    let access = branches::decide(schema, &conjuncts, whose, &plain).unwrap_or(plain);
+    ring::decide(schema, access)
 }
 
 /// Takes `a AND b` apart.
