@@ -1,0 +1,47 @@
+//! A large table: joined by its key, and read whole for an aggregate.
+
+use crate::frame::{Arguments, Row, Target};
+use crate::world::World;
+
+const JOIN: &str = "join of 1,000 keys to a table by its key";
+const JOIN_READ: &str = "the same, rows read of the table";
+const SCAN: &str = "full scan with an aggregate";
+const KEYS: usize = 1_000;
+const RUNS: usize = 5;
+
+pub async fn print(arguments: &Arguments) {
+    if ![JOIN, JOIN_READ, SCAN].iter().any(|name| arguments.wants(name)) {
+        return;
+    }
+    let world = World::new().await;
+    let rows = arguments.scale(500_000, 5_000_000);
+    world.run("CREATE TABLE large (pk bigint PRIMARY KEY, n bigint, v text)").await;
+    world.run("CREATE TABLE keys (k bigint PRIMARY KEY, pk bigint)").await;
+    let fill = format!(
+        "INSERT INTO large SELECT g, g % 1000, repeat('v', 20) FROM generate_series(0, {}) AS s(g)",
+        rows - 1
+    );
+    world.run(&fill).await;
+    let fill = format!(
+        "INSERT INTO keys SELECT g, g * {} FROM generate_series(0, {}) AS s(g)",
+        rows / KEYS,
+        KEYS - 1
+    );
+    world.run(&fill).await;
+    world.run("FLUSH").await;
+    world.run("COMPACT large").await;
+    // Both are in memory from here on.
+    let scan = "SELECT sum(n), count(*) FROM large";
+    world.run(scan).await;
+    let join = "SELECT sum(large.n) FROM keys JOIN large ON keys.pk = large.pk";
+    let figure = world.best_ms(join, RUNS).await;
+    let target = Target::AtMost(20.0);
+    Row { name: JOIN, unit: "ms", figure, baseline: None, target }.print(arguments);
+    let figure = world.rows_read(join, Some("large")).await;
+    let (baseline, target) = (Some(("keys", KEYS as f64)), Target::RatioAtMost(1.05));
+    Row { name: JOIN_READ, unit: "rows", figure, baseline, target }.print(arguments);
+    let figure = rows as f64 / world.best_ms(scan, RUNS).await / 1e3;
+    let target = Target::AtLeast(6.0);
+    Row { name: SCAN, unit: "M rows/s", figure, baseline: None, target }.print(arguments);
+    world.close().await;
+}

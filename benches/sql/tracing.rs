@@ -1,0 +1,61 @@
+//! What traces add to a statement.
+
+use crate::frame::{Arguments, Row, Target, cpu_timed, median};
+use crate::world::World;
+
+const ROUNDS: usize = 7;
+const PARTITIONS: usize = 2_000;
+const ROWS_PER_PARTITION: usize = 100;
+
+/// What is run: a name, the columns and conditions of a SELECT, how many a round.
+const STATEMENTS: [(&str, &str, usize); 2] = [
+    ("a slice of 100 rows", "SELECT ck, v FROM t WHERE pk = ", 2_000),
+    ("a point read", "SELECT v FROM t WHERE ck = 7 AND pk = ", 5_000),
+];
+
+async fn cpu_us(world: &World, text: &str, count: usize) -> f64 {
+    let run = async {
+        for number in 0..count {
+            world.run(&format!("{text}{}", number % PARTITIONS)).await;
+        }
+    };
+    let ((), cpu) = cpu_timed(run).await;
+    cpu.as_secs_f64() * 1e6 / count as f64
+}
+
+pub async fn print(arguments: &Arguments) {
+    let name_of = |mode: &str, what: &str| format!("tracing {mode}: {what}");
+    let names = STATEMENTS.map(|(what, ..)| ["COMPACT", "ON"].map(|mode| name_of(mode, what)));
+    if !names.as_flattened().iter().any(|name| arguments.wants(name)) {
+        return;
+    }
+    let world = World::new().await;
+    world.run("CREATE TABLE t (pk int, ck int, v text, PRIMARY KEY (pk, ck))").await;
+    let fill = format!(
+        "INSERT INTO t SELECT g / {ROWS_PER_PARTITION}, g % {ROWS_PER_PARTITION}, repeat('v', 100) \
+         FROM generate_series(0, {}) AS s(g)",
+        PARTITIONS * ROWS_PER_PARTITION - 1
+    );
+    world.run(&fill).await;
+    world.run("FLUSH").await;
+    world.run("SELECT count(v) FROM t").await;
+    for (what, text, count) in STATEMENTS {
+        let count = if arguments.quick { count / 4 } else { count };
+        // In turns, for the machine changes its speed.
+        let mut figures = [Vec::new(), Vec::new(), Vec::new()];
+        for _ in 0..ROUNDS {
+            for (mode, figures) in ["OFF", "COMPACT", "ON"].into_iter().zip(&mut figures) {
+                world.run(&format!("TRACING {mode}")).await;
+                figures.push(cpu_us(&world, text, count).await);
+            }
+        }
+        world.run("TRACING OFF").await;
+        let [off, compact, on] = figures.map(median);
+        for (mode, figure, bound) in [("COMPACT", compact, 1.03), ("ON", on, 1.5)] {
+            let (name, baseline) = (name_of(mode, what), Some(("tracing off", off)));
+            let target = Target::RatioAtMost(bound);
+            Row { name: &name, unit: "CPU us", figure, baseline, target }.print(arguments);
+        }
+    }
+    world.close().await;
+}
