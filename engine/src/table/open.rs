@@ -17,7 +17,7 @@ use std::sync::Arc;
 use super::compacting::Compacting;
 use super::resharding::{Handovers, Log, Resharding, sees_to};
 use super::table::{LiveSstable, Sstables, Table};
-use super::tombstones::{TombstoneLimits, TombstoneWatch};
+use super::tombstones::TombstoneLimits;
 use crate::cache::{PageCache, RowCache};
 use crate::commitlog::{Commitlog, ReplayPosition};
 use crate::disk::Disk;
@@ -71,7 +71,7 @@ impl Table {
     pub async fn open(opening: TableOpening) -> Result<Rc<Table>> {
         let TableOpening { schema, directory, disk, commitlog, cache, ledger, .. } = opening;
         let (reached, generation_max) = (opening.reached, opening.generation_max);
-        let TableOpening { shard_bytes, shard, shard_count, large_data, tombstones, .. } = opening;
+        let TableOpening { shard_bytes, shard, shard_count, large_data, .. } = opening;
         assert!(shard < shard_count, "a table of shard {shard} of {shard_count}");
         disk.create_directories(&directory).await?;
         // The folder of the keyspace and that of all data: either may be new.
@@ -83,8 +83,7 @@ impl Table {
         let place = (shard, shard_count);
         let manifests = Manifests::open(&disk, &directory, (&names, &reached), place).await?;
         // Of a data directory that had no ledger, or of the edits before a crash, the ledger knows
-        // nothing or too little. It is a watch more: who opens the tables has it written, once for
-        // all.
+        // nothing or too little. It is a watch more: who opens the tables has it written, once.
         let edited = manifests.own.edited();
         if ledger.manifest(schema.id) < edited {
             ledger.record_later(Entry::Manifest { table: schema.id, sequence: edited });
@@ -142,7 +141,7 @@ impl Table {
             flushes_awaited: Gate::new(),
             is_attached: false,
             large_data,
-            tombstones: TombstoneWatch::new(tombstones),
+            tombstones: opening.tombstones.into(),
             damage,
         }))
     }

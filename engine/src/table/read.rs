@@ -188,12 +188,7 @@ impl Table {
                 }
             }
         }
-        if output.builder.rows() == 0 {
-            output.page.end(0);
-        } else {
-            // A receiver that is gone wants nothing more.
-            output.send().await?;
-        }
+        output.end().await?;
         probe::note(|| "all rows are merged and sent".to_owned());
         Ok(())
     }
@@ -306,6 +301,15 @@ impl<'a> Output<'a> {
         Ok(self.batches.send(sent).await.is_ok())
     }
 
+    /// Hands over the last batch, if there is one. A receiver that is gone wants nothing more.
+    async fn end(&mut self) -> Result<()> {
+        if self.builder.rows() > 0 {
+            self.send().await?;
+        }
+        self.page.end(0);
+        Ok(())
+    }
+
     /// As `send`, when more comes.
     async fn send_and_go_on(&mut self) -> Result<bool> {
         let is_sent = self.send().await?;
@@ -360,7 +364,7 @@ mod tests {
         let (sender, mut receiver) = mpsc::channel(2);
         let schema = crate::table::tests::schema(false);
         let builder = BatchBuilder::new(schema.clone(), &[ColumnId(1)], 0);
-        let watch = TombstoneWatch::new(TombstoneLimits::default());
+        let watch = TombstoneWatch::from(TombstoneLimits::default());
         let page = Page::new(&watch, &schema, 0);
         let mut output = Output::new((builder, page), &sender, &mut permit);
         let partition = Rc::new(PartitionKey::from_bytes(1_i32.to_be_bytes()));

@@ -34,11 +34,13 @@ pub(super) struct TombstoneWatch {
     warned_at: Cell<Option<i32>>,
 }
 
-impl TombstoneWatch {
-    pub fn new(limits: TombstoneLimits) -> Self {
+impl From<TombstoneLimits> for TombstoneWatch {
+    fn from(limits: TombstoneLimits) -> Self {
         TombstoneWatch { limits, warned_at: Cell::new(None) }
     }
+}
 
+impl TombstoneWatch {
     /// A read has met so many since its last batch, and has so many rows for the next one.
     ///
     /// Errors: `Invalid` where these are more than a page may have.
@@ -116,20 +118,20 @@ mod tests {
 
     #[test]
     fn the_log_is_warned_once_a_minute() {
-        let watch = TombstoneWatch::new(TombstoneLimits { warn: 10, max: 100 });
+        let watch = TombstoneWatch::from(TombstoneLimits { warn: 10, max: 100 });
         let note = |met, now| watch.note(met, 1, now, || "t".to_owned());
         let told: Vec<bool> = [(9, 0), (10, 0), (500, 59), (10, 60), (10, 61)]
             .map(|(met, now)| note(met, now))
             .into();
         assert_eq!(told, [false, true, false, true, false]);
-        let off = TombstoneWatch::new(TombstoneLimits { warn: 0, max: 0 });
+        let off = TombstoneWatch::from(TombstoneLimits { warn: 0, max: 0 });
         assert!(!off.note(u64::MAX, 1, 0, || unreachable!("nobody is told")));
         off.check(u64::MAX, 1, || unreachable!("there is no limit")).unwrap();
     }
 
     #[test]
     fn a_page_with_too_many_is_refused_with_figures() {
-        let watch = TombstoneWatch::new(TombstoneLimits { warn: 10, max: 100 });
+        let watch = TombstoneWatch::from(TombstoneLimits { warn: 10, max: 100 });
         watch.check(100, 5, || unreachable!("as many as may be")).unwrap();
         let text = watch.check(101, 5, || "ks.t".to_owned()).unwrap_err().to_string();
         assert!(text.contains("ks.t met 101 tombstones for 5 rows, and 100 are most"), "{text}");

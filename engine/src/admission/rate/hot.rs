@@ -1,9 +1,9 @@
 //! The partitions that are asked most, in a table of fixed size.
 //!
 //! The scheme is Space-Saving (Metwally, Agrawal and El Abbadi, ICDT 2005) in small sets, so that
-//! an operation looks at a few lines of memory. A partition without a place takes over the one of the
-//! least count in its set, and starts from that count. So a partition with more than an eighth of
-//! what its set is asked has a place. Every [`HALVING`] all counts are halved.
+//! an operation looks at a few lines of memory. A partition without a place takes over the one of
+//! the least count in its set, and starts from that count. So a partition with more than an eighth
+//! of what its set is asked has a place. Every [`HALVING`] all counts are halved.
 //!
 //! Invariant: what is told of a partition was asked of it since it took its place. At most
 //! `missed_max` operations before that are not told.

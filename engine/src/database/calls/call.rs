@@ -126,8 +126,8 @@ impl Under<'_> {
         Writing(Writes::One(self.database.handle(shard).ask(Apply(mutation, self.asked()))))
     }
 
-    /// As [`Database::apply_many`]; a write that its shard has not begun by the deadline is refused,
-    /// and those behind it.
+    /// As [`Database::apply_many`]; a write that its shard has not begun by the deadline is
+    /// refused, and those behind it.
     pub fn apply_many(&self, mutations: Vec<Mutation>) -> Writing {
         if mutations.len() == 1 {
             let only = mutations.into_iter().next();

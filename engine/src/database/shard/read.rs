@@ -84,8 +84,8 @@ impl Shard {
         }
     }
 
-    /// Runs what a read does when it has its turn: on the account of the read, and with the parts of
-    /// the processor and of the disk that its level has.
+    /// Runs what a read does when it has its turn: on the account of the read, and with the parts
+    /// of the processor and of the disk that its level has.
     pub(super) async fn working<F: Future>(
         &self,
         (class, level, account): (ReadClass, LevelId, Rc<Account>),
