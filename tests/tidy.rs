@@ -20,6 +20,7 @@ use prose::{links_and_code, sentences};
 /// Foreign crates and the one place that may name each. Batches of Arrow are what the shell's parts
 /// hand to each other, so those that print and send them name it too.
 const OWNERS: &[(&str, &[&str])] = &[
+    ("argon2", &["shell/src/password.rs"]),
     ("arrow", &["engine/src/batch/", "shell/src/output/", "shell/src/flight/"]),
     ("arrow_flight", &["shell/src/flight/"]),
     ("axum", &["shell/src/metrics/"]),
@@ -30,7 +31,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("datafusion", &["shell/src/query/"]),
     ("equivalent", &["engine/src/persistent.rs"]),
     ("flate2", &["engine/src/sstable/format/codec.rs"]),
-    ("getrandom", &["shell/src/flight/seal.rs"]),
+    ("getrandom", &["shell/src/flight/seal.rs", "shell/src/password.rs"]),
     ("imbl", &["engine/src/persistent.rs"]),
     ("libc", &["engine/src/os.rs"]),
     ("libmimalloc_sys", &["shell/src/allocator.rs"]),

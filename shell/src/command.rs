@@ -63,6 +63,7 @@ pub fn help() -> String {
     forms(&mut text, Topic::OtherPolicies);
     names(&mut text, "  ", Topic::Traces, &["SELECT * FROM replay_policy('lru', 'f')"]);
     names(&mut text, "Service levels: ", Topic::Levels, &["SELECT … USING SERVICE LEVEL x"]);
+    names(&mut text, "Roles: ", Topic::Roles, &[]);
     names(&mut text, "Engine: ", Topic::Engine, &["SELECT * FROM system.metrics"]);
     text
 }

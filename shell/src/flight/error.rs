@@ -26,6 +26,7 @@ fn code(kind: ErrorKind) -> Code {
         ErrorKind::NotFound => Code::NotFound,
         ErrorKind::Exists => Code::AlreadyExists,
         ErrorKind::Unsupported => Code::Unimplemented,
+        ErrorKind::Denied => Code::PermissionDenied,
         ErrorKind::Overloaded => Code::ResourceExhausted,
         ErrorKind::Timeout => Code::DeadlineExceeded,
         ErrorKind::Unavailable => Code::Unavailable,

@@ -96,6 +96,7 @@ pub(super) async fn plan(
     let rows = bound_rows(&bound, prepared.statement())?;
     let made = session.query.made(&prepared);
     if let Some(short) = made.short() {
+        session.query.allow_made(&made).map_err(|error| status(&error))?;
         match short.rows_schema() {
             Some(schema) if short.takes(rows.as_ref()) => {
                 let sent = session.kept.sent(form, schema)?;

@@ -11,6 +11,7 @@ use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::TokenizerError;
 use tidegate_engine::error::Error as EngineError;
 
+use crate::text::masked_in_place;
 pub use crate::text::nearest;
 use crate::text::width::{char_width, head_bytes, width, wrapped};
 
@@ -39,6 +40,8 @@ pub enum ErrorKind {
     Exists,
     /// The statement is right but not offered here.
     Unsupported,
+    /// Whoever asks may not do this.
+    Denied,
     /// Too much work is queued, or memory ran out: retry later.
     Overloaded,
     Timeout,
@@ -121,6 +124,7 @@ impl QueryError {
         if let Some(span) = self.span {
             out.push_str(&format!("  --> line {}, column {}\n", span.line, span.column));
             let line = usize::try_from(span.line).unwrap_or(usize::MAX);
+            let source_text = masked_in_place(source_text);
             if let Some(text) = source_text.lines().nth(line.saturating_sub(1)) {
                 let number = span.line.to_string();
                 let gutter = " ".repeat(number.len());

@@ -7,13 +7,14 @@
 //! function that awaits one, to see that it is `Send`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef as ArrowSchemaRef;
 use datafusion::common::ScalarValue;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
-use tidegate_engine::{DEFAULT_LEVEL, Deadline, SchemaRef, Terms};
+use tidegate_engine::{DEFAULT_LEVEL, Deadline, SchemaRef, ServiceLevel, Terms};
 
 use super::error::{QueryError, Result};
 use super::outcome::{Description, Outcome, OutcomeKind};
@@ -158,23 +159,48 @@ impl Session {
             return Ok(None);
         }
         let said = statement.said();
+        let of_caller = match said.level.is_none() && self.has_default_level() {
+            true => self.level_of_caller(),
+            false => None,
+        };
         // Most statements say nothing, and the level of those that name none has no time.
-        if *said == Said::default() && self.has_default_level() {
+        if *said == Said::default() && self.has_default_level() && of_caller.is_none() {
             return Ok(None);
         }
-        let level = match &said.level {
-            Some(name) => self.level(&name.value).map_err(|error| error.at(name.span))?,
-            None => self.level(&self.service_level()).map_err(|error| {
-                let help = format!("SET {SERVICE_LEVEL} = {DEFAULT_LEVEL}, or to another one");
-                error.with_help(help)
-            })?,
+        let (id, timeout) = match &of_caller {
+            Some(own) => {
+                let timeout = own.timeout_ms.as_ref().map(|found| found.value);
+                (own.level.value.id, timeout.map(Duration::from_millis))
+            }
+            None => {
+                let level = self.named_level(said)?;
+                (level.id, level.options.timeout())
+            }
         };
-        let timeout = said.timeout.or(level.options.timeout());
-        if timeout.is_none() && said.level.is_none() {
+        let timeout = said.timeout.or(timeout);
+        if timeout.is_none() && said.level.is_none() && of_caller.is_none() {
             return Ok(None);
         }
         let deadline = timeout.map(|time| Deadline::after(time, &**self.database.clock()));
-        Ok(Some(Terms { deadline, level: level.id }))
+        Ok(Some(Terms { deadline, level: id }))
+    }
+
+    /// The service level that a statement names, or else its session.
+    ///
+    /// Errors: `NotFound`, and `Denied` for one that the caller may not use.
+    fn named_level(&self, said: &Said) -> Result<ServiceLevel> {
+        if let Some(name) = &said.level {
+            let level = self.level(&name.value).map_err(|error| error.at(name.span))?;
+            self.allow_level(&name.value).map_err(|error| error.at(name.span))?;
+            return Ok(level);
+        }
+        let name = self.service_level();
+        let level = self.level(&name).map_err(|error| {
+            let help = format!("SET {SERVICE_LEVEL} = {DEFAULT_LEVEL}, or to another one");
+            error.with_help(help)
+        })?;
+        self.allow_level(&name)?;
+        Ok(level)
     }
 
     pub(super) fn run_rows<'a>(
@@ -289,6 +315,7 @@ impl Session {
                 return Ok(outcome);
             }
             let outcome = self.run_command(command, values).await;
+            self.audit_statement(statement, &outcome);
             let outcome = outcome.map_err(|error| place(statement, error))?;
             self.name_path(statement, values, placed(statement, outcome))
         }

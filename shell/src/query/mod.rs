@@ -13,6 +13,7 @@
 //! ```
 //! Arrow types cross this border (`query::arrow`), DataFusion types do not.
 
+mod access;
 mod aggregate;
 mod conjunction;
 mod each;
@@ -43,6 +44,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub use access::{AuditEvent, Caller, Need};
 pub use datafusion::arrow;
 pub use error::{ErrorKind, QueryError, Result, Span, nearest};
 pub use memory::QueryMemory;

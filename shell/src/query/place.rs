@@ -22,7 +22,8 @@ pub(super) fn place(statement: &Statement, error: QueryError) -> QueryError {
         | ErrorKind::Invalid
         | ErrorKind::NotFound
         | ErrorKind::Exists
-        | ErrorKind::Unsupported => {
+        | ErrorKind::Unsupported
+        | ErrorKind::Denied => {
             let span = subject(statement, &error.message).unwrap_or_else(|| first_line(statement));
             error.at(span)
         }

@@ -43,6 +43,7 @@ impl Session {
         command: Command,
         values: &[ScalarValue],
     ) -> Result<Outcome> {
+        self.allow_command(&command)?;
         match command {
             Command::Query(sql) => self.query(sql, values).await,
             Command::Write(write) => self.write(&write, values).await,
@@ -111,6 +112,7 @@ impl Session {
 
     /// Plans and starts a query, when it is its turn; the stream gives that back as it is dropped.
     pub(super) async fn stream(&self, plan: LogicalPlan) -> Result<SendableRecordBatchStream> {
+        self.allow_plan(&plan)?;
         let turn = self.options.memory.turn().await?;
         let mut state = self.context.state();
         let is_analyzed = || matches!(plan, LogicalPlan::Analyze(_));

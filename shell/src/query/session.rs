@@ -16,12 +16,13 @@ use datafusion::common::{
     DataFusionError, ParamValues, ResolvedTableReference, ScalarValue, TableReference,
 };
 use datafusion::execution::SessionStateBuilder;
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::{LogicalPlan, Union};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement as SqlStatement;
 use tidegate_engine::{DEFAULT_LEVEL, Database, SchemaRef, ServiceLevel, TableSchema, Terms};
 
+use super::access::Caller;
 use super::aggregate;
 use super::engine::Engine;
 use super::error::{QueryError, Result};
@@ -46,6 +47,7 @@ use super::watch::journal::Journal;
 use super::watch::tracing::Tracing;
 use super::write::braces;
 use super::write::values;
+use crate::password::Passwords;
 
 /// The name of a session that was given no other.
 const NAME: &str = "shell";
@@ -83,6 +85,8 @@ pub struct SessionOptions {
     pub memory: QueryMemory,
     /// Where traces and slow statements are kept.
     pub journal: Arc<Journal>,
+    /// Hashes passwords of roles.
+    pub passwords: Arc<Passwords>,
 }
 
 impl Default for SessionOptions {
@@ -94,6 +98,7 @@ impl Default for SessionOptions {
             local_files: true,
             memory: QueryMemory::new(None),
             journal: Journal::new(),
+            passwords: Arc::default(),
         }
     }
 }
@@ -108,7 +113,7 @@ pub struct Session {
     pub(super) options: SessionOptions,
     pub(super) context: Context,
     /// What the time UUIDs of this session end with.
-    node: [u8; 8],
+    pub(super) node: [u8; 8],
     /// Whose settings are these.
     pub(super) stamp: Stamp,
     /// Those of its one statement, where it was made for one.
@@ -117,6 +122,8 @@ pub struct Session {
     pub(super) name: Arc<str>,
     pub(super) tracing: Arc<Tracing>,
     pub(super) warnings: Arc<Warnings>,
+    /// Whose rights they have.
+    pub(super) caller: Caller,
 }
 
 impl Session {
@@ -143,11 +150,7 @@ impl Session {
         // Groups with a LIMIT that are kept in a heap: DataFusion 55.2 does not find NaN among them
         // again, and panics.
         settings.optimizer.enable_topk_aggregation = false;
-        let runtime = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::clone(options.memory.pool()))
-            // Files come and go between two statements.
-            .with_object_list_cache_limit(0)
-            .build_arc()?;
+        let runtime = runtime(&options.memory)?;
         let state = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(runtime)
@@ -180,10 +183,20 @@ impl Session {
         let replay = ReplayFunction::new(engine, options.local_files);
         context.register_udtf(REPLAY_FUNCTION, Arc::new(replay));
         let context: Context = Box::new(Arc::new(context));
-        let (stamp, terms) = (Stamp::new(), None);
+        let (stamp, terms, caller) = (Stamp::new(), None, Caller::default());
         let (name, tracing, warnings) = (Arc::from(NAME), Arc::default(), Arc::default());
-        let session =
-            Session { database, options, context, node, stamp, terms, name, tracing, warnings };
+        let session = Session {
+            database,
+            options,
+            context,
+            node,
+            stamp,
+            terms,
+            name,
+            tracing,
+            warnings,
+            caller,
+        };
         session.set_keyspace(&session.options.keyspace)?;
         Ok(session)
     }
@@ -222,8 +235,8 @@ impl Session {
         let (node, stamp) = (self.node, self.stamp.copied());
         let (context, terms): (Context, _) = (Box::new(Arc::new(context)), self.terms);
         let (name, tracing) = (Arc::clone(&self.name), self.tracing.copied());
-        let warnings = Arc::clone(&self.warnings);
-        Session { database, options, context, node, stamp, terms, name, tracing, warnings }
+        let (warnings, caller) = (Arc::clone(&self.warnings), self.caller.clone());
+        Session { database, options, context, node, stamp, terms, name, tracing, warnings, caller }
     }
 
     /// As [`at`](Self::at), for another client: warnings are its own, and so is the name by which
@@ -331,7 +344,10 @@ impl Session {
             LogicalPlan::Ddl(_) | LogicalPlan::Copy(_) => {
                 Err(QueryError::unsupported("this statement is not offered"))
             }
-            plan => Ok(with_headings(plan, &headings)?),
+            plan => {
+                self.allow_plan(&plan)?;
+                Ok(with_headings(plan, &headings)?)
+            }
         }
     }
 
@@ -421,6 +437,15 @@ impl Session {
             QueryError::not_found("table", &name.table.value, known).at(name.table.span)
         })
     }
+}
+
+/// Where plans run.
+fn runtime(memory: &QueryMemory) -> Result<Arc<RuntimeEnv>> {
+    let runtime = RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::clone(memory.pool()))
+        // Files come and go between two statements.
+        .with_object_list_cache_limit(0);
+    Ok(runtime.build_arc()?)
 }
 
 /// Whether there is a union in a plan, whose columns lose the parameters in them.

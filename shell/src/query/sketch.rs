@@ -62,6 +62,7 @@ impl Session {
         async move {
             let in_text = |error| place(statement, error);
             let command = statements::parse(statement).map_err(in_text)?;
+            self.allow_command(&command).map_err(in_text)?;
             let (plan, found) = match &command {
                 Command::Query(sql) => {
                     let plan = self.plan(sql.clone()).await.map_err(in_text)?;

@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 
 use super::complete::{Names, complete};
 use super::{highlight, history};
-use crate::text::is_complete;
+use crate::text::{is_complete, masked};
 
 /// Candidates above which the editor asks before it lists them.
 const CANDIDATES_MAX: usize = 200;
@@ -159,7 +159,7 @@ impl Terminal {
         if text.trim().is_empty() || text.starts_with(' ') {
             return;
         }
-        let added = self.editor.history_mut().add(text.trim_end());
+        let added = self.editor.history_mut().add(&masked(text.trim_end()));
         let Some(path) = &self.history else { return };
         if let Err(error) = added.and_then(|_| self.editor.append_history(path)) {
             tracing::warn!("the history cannot be written to {}: {error}", path.display());

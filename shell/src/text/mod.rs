@@ -8,6 +8,7 @@ mod lexer;
 mod name;
 mod near;
 mod script;
+mod secret;
 pub mod width;
 
 pub use batch::BatchWords;
@@ -15,3 +16,4 @@ pub use lexer::{Token, TokenKind, lex};
 pub use name::{in_quotes, named};
 pub use near::nearest;
 pub use script::{BARE_WORDS, Piece, complete_bytes, is_complete, split};
+pub use secret::{masked, masked_in_place};

@@ -13,7 +13,7 @@ use super::dialect::TideDialect;
 use super::said::{self, Said};
 pub(in crate::query) use super::token::{is_word, span_of};
 use crate::query::error::{QueryError, Result, Span};
-use crate::text::BatchWords;
+use crate::text::{BatchWords, masked};
 
 /// The dialect of every statement.
 pub(in crate::query) static DIALECT: TideDialect = TideDialect::new();
@@ -29,7 +29,7 @@ pub struct Statement {
 }
 
 impl Statement {
-    /// The statement as it was written, without the `;`.
+    /// The statement as it was written, without the `;` and without passwords.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -109,7 +109,7 @@ pub fn split(text: &str) -> Result<Vec<Statement>> {
     let mut end = |tokens: Vec<TokenWithSpan>| -> Result<()> {
         let mut tokens = tokens;
         let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else { return Ok(()) };
-        let text = slice(text, first.span.start, last.span.end).to_owned();
+        let text = masked(slice(text, first.span.start, last.span.end)).into_owned();
         let said = said::take(&mut tokens)?;
         let parameter_count = number_parameters(&mut tokens)?;
         let (text, tokens) = (text.into(), tokens.into());

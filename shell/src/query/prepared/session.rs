@@ -50,6 +50,15 @@ impl Session {
         made
     }
 
+    /// Errors: `Denied` where the caller lacks what the statement needs, as far as that is known
+    /// before it runs.
+    pub fn allow_made(&self, made: &Made) -> Result<()> {
+        if let Some(short) = &made.short {
+            self.allow_short(short)?;
+        }
+        made.sketch.get().map_or(Ok(()), |sketch| self.allow_sketch(sketch))
+    }
+
     fn is_current(&self, made: &Made) -> bool {
         made.stamp == self.stamp.value() && Arc::ptr_eq(&made.catalog, &self.database.catalog())
     }
@@ -194,6 +203,7 @@ impl Session {
                 return self.describe_sketch(statement, &sketch, Some(rows)).await;
             }
             if let Some(known) = made.description.get() {
+                self.allow_made(&made)?;
                 return Ok(known.clone());
             }
             let sketch = self.sketch_of(prepared, &made).await?;
@@ -235,6 +245,8 @@ impl Session {
     ) -> BoxFuture<'a, Result<Sketched>> {
         async move {
             if let Some(known) = made.sketch.get() {
+                // Another caller may have made it.
+                self.allow_sketch(known)?;
                 return Ok(Arc::clone(known));
             }
             // In its keyspace, whatever the session is told meanwhile.

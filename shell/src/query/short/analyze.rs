@@ -42,6 +42,7 @@ impl Session {
         let Some(short) = self.short_analyzed(statement) else { return Ok(None) };
         let (past_cache, terms) = self.read_terms(self.terms);
         let Some(command) = short.command(values, past_cache) else { return Ok(None) };
+        self.allow_short(&short)?;
         let Terms { deadline, level } = terms;
         let command = ReadCommand { deadline, level, ..command };
         let _turn = self.options.memory.turn().await?;

@@ -39,7 +39,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use sqlparser::tokenizer::TokenWithSpan;
-use tidegate_engine::{Catalog, Database, ReadCommand};
+use tidegate_engine::{Catalog, Database, ReadCommand, SchemaRef as TableRef};
 
 use self::change::Change;
 use self::insert::Insert;
@@ -56,6 +56,7 @@ pub struct Short {
     kind: Kind,
     /// One field a parameter, as a description of the statement has them.
     parameters: SchemaRef,
+    table: TableRef,
 }
 
 enum Kind {
@@ -90,7 +91,13 @@ impl Short {
         };
         let field = |(n, ty): (usize, ArrowType)| Field::new(format!("${}", n + 1), ty, true);
         let fields: Vec<Field> = types.into_iter().enumerate().map(field).collect();
-        Some(Short { kind, parameters: Arc::new(Schema::new(fields)) })
+        let (parameters, table) = (Arc::new(Schema::new(fields)), Arc::clone(table));
+        Some(Short { kind, parameters, table })
+    }
+
+    /// The table that it reads or writes.
+    pub(super) fn table(&self) -> &TableRef {
+        &self.table
     }
 
     /// The types that parameters are wanted in.

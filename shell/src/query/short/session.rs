@@ -48,6 +48,7 @@ impl Session {
         parameters: Option<&RecordBatch>,
         terms: Option<Terms>,
     ) -> Result<Option<Outcome>> {
+        self.allow_short(short)?;
         let (past_cache, terms) = self.read_terms(terms);
         let (memory, watch) = (&self.options.memory, watch::current());
         let context = RunContext { memory, past_cache, terms, watch };

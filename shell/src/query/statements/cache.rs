@@ -2,9 +2,11 @@
 
 use async_trait::async_trait;
 use sqlparser::tokenizer::Token;
+use tidegate_engine::{Permission, Resource};
 
 use super::policy::{at_name, value_of};
 use super::{OwnStatement, Read};
+use crate::query::access::Need;
 use crate::query::error::{QueryError, Result};
 use crate::query::outcome::Outcome;
 use crate::query::parse::{Cursor, Name, TableName};
@@ -180,6 +182,15 @@ fn parse_bytes(text: &str) -> Option<usize> {
 
 #[async_trait]
 impl OwnStatement for AlterCache {
+    fn needs(&self, _session: &Session) -> Vec<Need> {
+        match self {
+            AlterCache::Policy(_) | AlterCache::Admission(_) => {
+                vec![Need::new(Permission::Alter, Resource::Policies)]
+            }
+            AlterCache::Capacity(_) => vec![Need::administration()],
+        }
+    }
+
     async fn run(&self, session: &Session) -> Result<Outcome> {
         match self {
             AlterCache::Policy(set) => set_policy(session, set).await,

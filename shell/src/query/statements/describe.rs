@@ -16,6 +16,7 @@ use super::definition::text;
 use super::definition::user_type::find_type;
 use super::{OwnStatement, Read};
 use crate::output::TEXT_FORM;
+use crate::query::access::Need;
 use crate::query::error::{QueryError, Result};
 use crate::query::outcome::{Outcome, batch, text_schema};
 use crate::query::parse::{Cursor, Name, TableName};
@@ -103,6 +104,10 @@ impl Describe {
 
 #[async_trait]
 impl OwnStatement for Describe {
+    fn needs(&self, _session: &Session) -> Vec<Need> {
+        Vec::new()
+    }
+
     /// One row a column, then one an option. Tables of `system` have no options. Of statements one
     /// row each.
     async fn run(&self, session: &Session) -> Result<Outcome> {

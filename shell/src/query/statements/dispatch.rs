@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::list::{self, Reader};
+use super::list;
+use super::row::Reader;
 use super::show::Show;
 use super::watch::summarize::Summarize;
 use super::{Command, Read, batch};

@@ -2,10 +2,12 @@
 //!
 //! Invariant: Tab and the help offer only what a row reads; the tests of `repl/complete.rs` try it.
 
-use std::sync::Arc;
-
 use sqlparser::tokenizer::TokenWithSpan;
 
+use super::access::grant::{Grant, Revoke};
+use super::access::level::{AttachLevel, DetachLevel};
+use super::access::list::ListPermissions;
+use super::access::role::{AlterRole, CreateRole, CreateUser, DropRole};
 use super::attach::{Attach, Detach, ImportSstables};
 use super::cache::{AlterCache, InvalidateCache};
 use super::compact::{CancelCompaction, Compact};
@@ -26,145 +28,13 @@ use super::policy::{
     AlterLoadShedding, AlterRateLimiter, AlterReadAdmission, CreatePolicy, DropPolicy,
     ExplainPolicy, RollBackPolicy,
 };
+use super::row::{Continues, Help, Offered, Reader, StatementRow, Tab, Topic, own};
+use super::show;
 use super::snapshot::SnapshotTo;
 use super::watch::summarize::Summarize;
 use super::watch::trace::RecordTrace;
 use super::watch::tracing::Tracing;
-use super::{OwnStatement, Read, show};
-use crate::query::error::Result;
-use crate::query::parse::Cursor;
 use crate::query::parse::statement::is_word;
-
-/// One statement.
-#[derive(Debug)]
-pub struct StatementRow {
-    /// The first words. Of several rows that fit a text, the one with most words reads it.
-    pub words: &'static str,
-    /// Other first words for the same; nobody offers them.
-    pub aliases: &'static [&'static str],
-    /// Who reads the rest.
-    pub(super) reader: Reader,
-    pub help: &'static [Help],
-    /// What Tab offers where the text ends in these words, behind the first ones. The first entry
-    /// that fits decides; empty words fit where nothing else stands.
-    pub tabs: &'static [(&'static str, &'static [Tab])],
-    /// What Tab offers where no entry fits.
-    pub continues: Continues,
-    pub(super) offered: Offered,
-    pub(super) changes_session: bool,
-}
-
-/// Who reads a statement.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Reader {
-    /// A type of this folder.
-    Own(fn(&mut Cursor<'_>) -> Result<Arc<dyn OwnStatement>>),
-    /// The words are all, and the statement stands for this query.
-    Show(&'static str),
-    /// INSERT, UPDATE and DELETE.
-    Write,
-    Batch,
-    Explain,
-    /// DataFusion.
-    Sql,
-    /// Nobody; what helps instead.
-    Refused(Option<&'static str>),
-}
-
-/// Where a statement is offered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Offered {
-    /// With Tab, and by an error that knows what was meant.
-    Everywhere,
-    ByErrors,
-    Nowhere,
-}
-
-/// An entry of the help.
-#[derive(Debug, Clone, Copy)]
-pub enum Help {
-    /// A name in the list of its topic.
-    Name(Topic, &'static str),
-    /// A form, and what it does.
-    Form(Topic, &'static str, &'static str),
-}
-
-/// What entries of the help have in common.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Topic {
-    Tables,
-    Rows,
-    ForeignFiles,
-    EvictionPolicies,
-    ShownPolicies,
-    OtherPolicies,
-    Traces,
-    Levels,
-    Engine,
-}
-
-/// What Tab offers.
-#[derive(Debug, Clone, Copy)]
-pub enum Tab {
-    /// Keywords, in the letter case that the person uses.
-    Words(&'static [&'static str]),
-    /// Names, as they are.
-    Names(&'static [&'static str]),
-    Tables,
-    Keyspaces,
-    Policies,
-}
-
-/// What may follow where the text does not decide it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Continues {
-    Nothing,
-    /// Keywords of statements about tables, policies and files.
-    Definition,
-    /// Keywords of queries and writes.
-    Query,
-}
-
-impl StatementRow {
-    /// What most rows have in common.
-    const PLAIN: StatementRow = StatementRow {
-        words: "",
-        aliases: &[],
-        reader: Reader::Sql,
-        help: &[],
-        tabs: &[],
-        continues: Continues::Definition,
-        offered: Offered::Everywhere,
-        changes_session: false,
-    };
-    const SHOW: StatementRow =
-        StatementRow { continues: Continues::Nothing, ..StatementRow::PLAIN };
-    const QUERY: StatementRow = StatementRow { continues: Continues::Query, ..StatementRow::PLAIN };
-    const REFUSED: StatementRow = StatementRow {
-        reader: Reader::Refused(None),
-        offered: Offered::Nowhere,
-        ..StatementRow::PLAIN
-    };
-
-    /// Whether Tab offers it.
-    pub fn is_offered(&self) -> bool {
-        self.offered == Offered::Everywhere
-    }
-
-    /// Whether it is one of our own.
-    pub fn is_own(&self) -> bool {
-        matches!(self.reader, Reader::Own(_) | Reader::Show(_))
-    }
-
-    /// Its first words, in every spelling.
-    fn spellings(&self) -> impl Iterator<Item = &'static str> {
-        std::iter::once(self.words).chain(self.aliases.iter().copied())
-    }
-}
-
-fn own<T: Read>(cursor: &mut Cursor<'_>) -> Result<Arc<dyn OwnStatement>> {
-    Ok(Arc::new(T::read(cursor)?))
-}
 
 const TABLE: &[(&str, &[Tab])] = &[("", &[Tab::Tables]), ("TABLE", &[Tab::Tables])];
 const KEYSPACE: &[(&str, &[Tab])] = &[("", &[Tab::Keyspaces])];
@@ -181,8 +51,23 @@ const LEVEL_OPTIONS: &[(&str, &[Tab])] = &[
     ("WITH", &[Tab::Names(service_level::OPTIONS)]),
     ("AND", &[Tab::Names(service_level::OPTIONS)]),
 ];
-const NO_ROLES: &str = "there are no roles: SET tidegate.service_level = x is for a session, USING \
-                        SERVICE LEVEL x for a statement";
+const ROLE_OPTIONS: &[(&str, &[Tab])] = &[
+    ("WITH", &[Tab::Words(&["LOGIN", "PASSWORD", "SUPERUSER"])]),
+    ("AND", &[Tab::Words(&["LOGIN", "PASSWORD", "SUPERUSER"])]),
+];
+/// Behind GRANT and REVOKE.
+const RIGHTS: &[(&str, &[Tab])] = &[
+    ("", &[Tab::Words(&["ALL", "ALTER", "AUTHORIZE", "CREATE", "DROP", "MODIFY", "SELECT"])]),
+    (
+        "ON",
+        &[
+            Tab::Words(&["ADMINISTRATION", "ALL KEYSPACES", "KEYSPACE", "POLICIES", "TABLE"]),
+            Tab::Tables,
+        ],
+    ),
+    ("TABLE", &[Tab::Tables]),
+    ("KEYSPACE", &[Tab::Keyspaces]),
+];
 const OPTIONS: Tab = Tab::Names(table_option::OPTIONS);
 const CREATED_WITH: &[Tab] = &[OPTIONS, Tab::Words(&["CLUSTERING ORDER BY"])];
 const NO_INDEXES: &str = "leave it out: a condition on any column is checked row by row; a second \
@@ -608,9 +493,75 @@ pub static STATEMENTS: &[StatementRow] = &[
     },
     StatementRow {
         words: "ATTACH SERVICE LEVEL",
-        aliases: &["ATTACH SERVICE_LEVEL", "DETACH SERVICE LEVEL", "DETACH SERVICE_LEVEL"],
-        reader: Reader::Refused(Some(NO_ROLES)),
-        ..StatementRow::REFUSED
+        aliases: &["ATTACH SERVICE_LEVEL"],
+        reader: Reader::Own(own::<AttachLevel>),
+        help: &[Help::Name(Topic::Levels, "ATTACH SERVICE LEVEL x TO r")],
+        continues: Continues::Nothing,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "DETACH SERVICE LEVEL",
+        aliases: &["DETACH SERVICE_LEVEL"],
+        reader: Reader::Own(own::<DetachLevel>),
+        help: &[Help::Name(Topic::Levels, "DETACH SERVICE LEVEL FROM r")],
+        continues: Continues::Nothing,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "CREATE ROLE",
+        reader: Reader::Own(own::<CreateRole>),
+        help: &[Help::Name(Topic::Roles, "CREATE ROLE")],
+        tabs: ROLE_OPTIONS,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "CREATE USER",
+        reader: Reader::Own(own::<CreateUser>),
+        tabs: &[("WITH", &[Tab::Words(&["PASSWORD"])])],
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "ALTER ROLE",
+        aliases: &["ALTER USER"],
+        reader: Reader::Own(own::<AlterRole>),
+        help: &[Help::Name(Topic::Roles, "ALTER ROLE")],
+        tabs: ROLE_OPTIONS,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "DROP ROLE",
+        aliases: &["DROP USER"],
+        reader: Reader::Own(own::<DropRole>),
+        help: &[Help::Name(Topic::Roles, "DROP ROLE")],
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "GRANT",
+        reader: Reader::Own(own::<Grant>),
+        help: &[Help::Name(Topic::Roles, "GRANT")],
+        tabs: RIGHTS,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "REVOKE",
+        reader: Reader::Own(own::<Revoke>),
+        help: &[Help::Name(Topic::Roles, "REVOKE")],
+        tabs: RIGHTS,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "LIST ROLES",
+        aliases: &["LIST USERS", "SHOW ROLES"],
+        reader: Reader::Show(show::ROLES),
+        help: &[Help::Name(Topic::Roles, "LIST ROLES")],
+        ..StatementRow::SHOW
+    },
+    StatementRow {
+        words: "LIST PERMISSIONS",
+        aliases: &["LIST ALL PERMISSIONS", "SHOW PERMISSIONS"],
+        reader: Reader::Own(own::<ListPermissions>),
+        help: &[Help::Name(Topic::Roles, "LIST PERMISSIONS")],
+        ..StatementRow::SHOW
     },
     StatementRow {
         words: "SHOW READS",
@@ -698,15 +649,7 @@ pub static STATEMENTS: &[StatementRow] = &[
         reader: Reader::Refused(Some("leave it out: SELECT has all functions of DataFusion")),
         ..StatementRow::REFUSED
     },
-    StatementRow {
-        words: "CREATE ROLE",
-        aliases: &["CREATE USER"],
-        reader: Reader::Refused(Some("leave it out: there are no users")),
-        ..StatementRow::REFUSED
-    },
     StatementRow { words: "MERGE", ..StatementRow::REFUSED },
-    StatementRow { words: "GRANT", ..StatementRow::REFUSED },
-    StatementRow { words: "REVOKE", ..StatementRow::REFUSED },
 ];
 
 /// The row that reads these tokens, and how many first words it has.

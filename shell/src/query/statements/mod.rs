@@ -4,6 +4,7 @@
 //! the row says who reads the rest. A statement of our own is a type of this folder: it parses
 //! itself ([`Read`]) and runs itself ([`OwnStatement`]). All other SQL goes to DataFusion.
 
+mod access;
 mod attach;
 mod batch;
 mod cache;
@@ -17,6 +18,7 @@ mod io;
 mod list;
 mod load;
 mod policy;
+mod row;
 mod show;
 mod snapshot;
 mod watch;
@@ -34,10 +36,10 @@ use datafusion::sql::parser::Statement as SqlStatement;
 use sqlparser::ast;
 
 pub use dispatch::parse;
-pub use list::{
-    Continues, Help, STATEMENTS, StatementRow, Tab, Topic, continuations, row_of_words,
-};
+pub use list::{STATEMENTS, continuations, row_of_words};
+pub use row::{Continues, Help, StatementRow, Tab, Topic};
 
+use super::access::Need;
 use super::error::Result;
 use super::outcome::Outcome;
 use super::parse::{Batch, Cursor, TableName, Write};
@@ -66,6 +68,11 @@ pub trait OwnStatement: Any + Debug + Send + Sync {
     /// Schema of its rows; without fields where it gives none.
     async fn schema(&self, _session: &Session) -> Result<SchemaRef> {
         Ok(Arc::new(Schema::empty()))
+    }
+
+    /// What its caller needs; what a plan of it reads follows from the plan.
+    fn needs(&self, _session: &Session) -> Vec<Need> {
+        vec![Need::administration()]
     }
 
     /// Whether it returns rows and changes neither data nor the session.

@@ -8,6 +8,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::sql::parser::Statement as SqlStatement;
 
 use super::{OwnStatement, Read};
+use crate::query::access::Need;
 use crate::query::error::Result;
 use crate::query::limit::Warning;
 use crate::query::outcome::{Outcome, batch, text_schema};
@@ -50,6 +51,9 @@ pub const ROW_CACHE: &str =
 
 pub const SERVICE_LEVELS: &str = "SELECT name, timeout_ms, workload_type, shares, running, queued, refused, killed \
      FROM system.service_levels";
+
+pub const ROLES: &str = "SELECT role, login, superuser, has_password, roles, service_level \
+     FROM system.roles ORDER BY role";
 
 /// Reads under way, those that came first at the top.
 pub const READS: &str = "SELECT number, table_name, service_level, class, state, \
@@ -151,6 +155,10 @@ fn warnings_schema() -> SchemaRef {
 
 #[async_trait]
 impl OwnStatement for ShowWarnings {
+    fn needs(&self, _session: &Session) -> Vec<Need> {
+        Vec::new()
+    }
+
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let all = session.warnings.all();
         let texts = |of: fn(&Warning) -> String| -> ArrayRef {
@@ -186,6 +194,10 @@ impl Show {
 
 #[async_trait]
 impl OwnStatement for Show {
+    fn needs(&self, _session: &Session) -> Vec<Need> {
+        Vec::new()
+    }
+
     async fn run(&self, session: &Session) -> Result<Outcome> {
         session.query(self.sql()?, &[]).await
     }

@@ -1,5 +1,6 @@
 //! The keyspace `system`: what the engine knows about itself.
 
+pub mod access;
 mod columns;
 mod compaction;
 mod files;
@@ -8,8 +9,9 @@ mod hot;
 mod io;
 mod levels;
 mod memory;
+mod provider;
 mod reads;
 mod system;
 mod watch;
 
-pub use system::{SYSTEM_KEYSPACE, SystemSchema};
+pub use provider::{SYSTEM_KEYSPACE, SystemSchema, SystemSource};

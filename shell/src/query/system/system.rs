@@ -1,19 +1,14 @@
-//! The keyspace `system`: what the engine knows about itself, as tables that are made when read.
+//! The tables of keyspace `system`: what the engine knows about itself, made when it is read.
 
 use std::panic::Location;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use datafusion::arrow::array::{
-    ArrayRef, Float64Array, RecordBatch, StringArray, TimestampMicrosecondArray, UInt32Array,
+    ArrayRef, Float64Array, StringArray, TimestampMicrosecondArray, UInt32Array,
 };
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::catalog::{SchemaProvider, Session, TableProvider};
-use datafusion::common::{DataFusionError, Result};
-use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::execution::memory_pool::MemoryPool;
-use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::logical_expr::Expr;
 use tidegate_engine::admission::ClassStatus;
 use tidegate_engine::cache::RowCacheStats;
 use tidegate_engine::policy::event::describe;
@@ -22,47 +17,16 @@ use tidegate_engine::{
     ClusteringOrder, ColumnKind, CommitlogReport, Error as EngineError, PolicyReport,
 };
 
+use super::access::Access;
 use super::columns::{count, counts, moment, optional, shard, text, texts};
 use super::compaction;
 use super::files::{Large, corruption, corruption_fields};
 use super::{fragments, hot, io, levels, memory, reads, watch};
 use crate::query::engine::Engine;
 
-/// Name of the keyspace.
-pub const SYSTEM_KEYSPACE: &str = "system";
-
-#[derive(Debug)]
-pub struct SystemSchema {
-    database: Engine,
-}
-
-impl SystemSchema {
-    pub fn new(database: Engine) -> Self {
-        SystemSchema { database }
-    }
-}
-
-#[async_trait]
-impl SchemaProvider for SystemSchema {
-    fn table_names(&self) -> Vec<String> {
-        SystemTable::ALL.iter().map(|table| table.name().to_owned()).collect()
-    }
-
-    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
-        Ok(SystemTable::ALL.into_iter().find(|table| table.name() == name).map(|table| {
-            let source = SystemSource { database: self.database.clone(), table };
-            Arc::new(source) as Arc<dyn TableProvider>
-        }))
-    }
-
-    fn table_exist(&self, name: &str) -> bool {
-        SystemTable::ALL.iter().any(|table| table.name() == name)
-    }
-}
-
 /// The tables of `system`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SystemTable {
+pub enum SystemTable {
     Tables,
     Columns,
     Policies,
@@ -86,10 +50,11 @@ enum SystemTable {
     LongWaits,
     Reads,
     HotPartitions,
+    Access(Access),
 }
 
 impl SystemTable {
-    const ALL: [SystemTable; 25] = [
+    pub const ALL: [SystemTable; 28] = [
         SystemTable::Tables,
         SystemTable::Columns,
         SystemTable::Policies,
@@ -115,9 +80,12 @@ impl SystemTable {
         SystemTable::LongWaits,
         SystemTable::Reads,
         SystemTable::HotPartitions,
+        SystemTable::Access(Access::Roles),
+        SystemTable::Access(Access::Permissions),
+        SystemTable::Access(Access::Audit),
     ];
 
-    fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             SystemTable::Tables => "tables",
             SystemTable::Columns => "columns",
@@ -144,10 +112,11 @@ impl SystemTable {
             SystemTable::LongWaits => "long_waits",
             SystemTable::Reads => "reads",
             SystemTable::HotPartitions => "hot_partitions",
+            SystemTable::Access(what) => what.name(),
         }
     }
 
-    fn schema(self) -> SchemaRef {
+    pub fn schema(self) -> SchemaRef {
         let fields = match self {
             SystemTable::Large(what) => what.fields(),
             SystemTable::Corruption => corruption_fields(),
@@ -172,11 +141,12 @@ impl SystemTable {
             SystemTable::LongWaits => watch::wait_fields(),
             SystemTable::Reads => reads::fields(),
             SystemTable::HotPartitions => hot::fields(),
+            SystemTable::Access(what) => what.fields(),
         };
         Arc::new(Schema::new(fields))
     }
 
-    async fn columns(
+    pub async fn columns(
         self,
         database: &Engine,
         (filters, queries): (&[Expr], &Arc<dyn MemoryPool>),
@@ -205,6 +175,7 @@ impl SystemTable {
             SystemTable::Traces => Ok(watch::traces(database)),
             SystemTable::SlowQueries => Ok(watch::slow_queries(database)),
             SystemTable::LongWaits => watch::long_waits(database).await,
+            SystemTable::Access(what) => Ok(what.columns(database)),
         }
     }
 }
@@ -699,50 +670,6 @@ fn stalls(database: &Engine) -> Vec<ArrayRef> {
         micros(|stall| stall.total_ns),
         micros(|stall| stall.off_cpu_ns),
     ]
-}
-
-#[derive(Debug)]
-struct SystemSource {
-    database: Engine,
-    table: SystemTable,
-}
-
-#[async_trait]
-impl TableProvider for SystemSource {
-    fn schema(&self) -> SchemaRef {
-        self.table.schema()
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::View
-    }
-
-    /// Conditions are looked at, and checked above all the same.
-    fn supports_filters_pushdown(
-        &self,
-        filters: &[&Expr],
-    ) -> Result<Vec<TableProviderFilterPushDown>> {
-        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
-    }
-
-    async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        _limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let queries = &state.runtime_env().memory_pool;
-        let columns = self
-            .table
-            .columns(&self.database, (filters, queries))
-            .await
-            .map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let batch = RecordBatch::try_new(self.table.schema(), columns)?;
-        let plan =
-            MemorySourceConfig::try_new_exec(&[vec![batch]], self.schema(), projection.cloned())?;
-        Ok(plan)
-    }
 }
 
 /// A ratio with the digits that people read.

@@ -1,5 +1,6 @@
 //! SQL against a database in a temporary directory.
 
+mod access;
 mod answer;
 mod deep;
 mod heading;

@@ -160,7 +160,7 @@ async fn every_world_has_statements() {
     for (text, part) in [
         ("ALTER CACHE SET POLICY = touch", "not on eviction"),
         ("ALTER CACHE SET ADMISSION = bucket", "not on cache-admission"),
-        ("ALTER RATE SET POLICY = x", "LOAD SHEDDING, IO CLASS or SERVICE LEVEL"),
+        ("ALTER RATE SET POLICY = x", "LOAD SHEDDING, IO CLASS, SERVICE LEVEL or ROLE"),
         ("ALTER READ ADMISSION SET POLICY = bucket", "not on read-admission"),
         ("ALTER LOAD SHEDDING SET POLICY = touch", "not on load-shedding"),
         ("ALTER LOAD SHEDDING POLICY = touch", "SET"),

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::record::Record;
+use crate::query::access::Audit;
 
 /// Traces that are kept. One takes a quarter of a MiB at most.
 pub const TRACES_MAX: usize = 64;
@@ -17,6 +18,7 @@ pub struct Journal {
     count: AtomicU64,
     traces: Ring,
     slow: Ring,
+    audit: Audit,
 }
 
 type Ring = Mutex<VecDeque<Arc<Record>>>;
@@ -40,6 +42,11 @@ impl Journal {
     pub(super) fn add_slow(&self, record: &Record) {
         let record = Record { steps: Vec::new(), ..record.clone() };
         push(&self.slow, SLOW_MAX, Arc::new(record));
+    }
+
+    /// What concerns all.
+    pub fn audit(&self) -> &Audit {
+        &self.audit
     }
 
     /// The traces, oldest first.

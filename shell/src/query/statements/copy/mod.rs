@@ -8,9 +8,11 @@ mod to;
 use async_trait::async_trait;
 use datafusion::sql::parser::Statement as SqlStatement;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
+use tidegate_engine::Permission;
 
 use self::options::{CopyFrom, CopyTo, options};
 use super::{OwnStatement, Read};
+use crate::query::access::Need;
 use crate::query::error::Result;
 use crate::query::outcome::Outcome;
 use crate::query::parse::statement::synthetic;
@@ -61,6 +63,14 @@ impl Read for Copy {
 
 #[async_trait]
 impl OwnStatement for Copy {
+    fn needs(&self, session: &Session) -> Vec<Need> {
+        match self {
+            Copy::From(from) => vec![Need::on_table(Permission::Modify, session, &from.table)],
+            // What its query reads.
+            Copy::To(_) => Vec::new(),
+        }
+    }
+
     async fn run(&self, session: &Session) -> Result<Outcome> {
         match self {
             Copy::From(copy) => from::run(session, copy).await,

@@ -2,11 +2,12 @@
 
 use async_trait::async_trait;
 use sqlparser::tokenizer::Token;
-use tidegate_engine::{Catalog, ColumnChange, NewColumn, TableOptions};
+use tidegate_engine::{Catalog, ColumnChange, NewColumn, Permission, TableOptions};
 
 use super::foreign::Ignored;
 use super::table_option::{TableOption, table_option};
 use super::user_type::find_type;
+use crate::query::access::Need;
 use crate::query::error::{QueryError, Result};
 use crate::query::outcome::Outcome;
 use crate::query::parse::{Cursor, Name, TableName, TypeName, type_name};
@@ -158,6 +159,10 @@ impl Change {
 
 #[async_trait]
 impl OwnStatement for AlterTable {
+    fn needs(&self, session: &Session) -> Vec<Need> {
+        vec![Need::on_table(Permission::Alter, session, &self.name)]
+    }
+
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let table = session.table(&self.name)?;
         for name in self.change.wanted() {

@@ -1,21 +1,15 @@
 //! CREATE KEYSPACE, DROP KEYSPACE and USE.
 
 use async_trait::async_trait;
+use tidegate_engine::{Permission, Resource};
 
 use super::foreign::Ignored;
+use crate::query::access::Need;
 use crate::query::error::Result;
 use crate::query::outcome::Outcome;
-use crate::query::parse::{Cursor, Name, TableName};
+use crate::query::parse::{Cursor, Name};
 use crate::query::session::Session;
 use crate::query::statements::{OwnStatement, Read};
-
-/// The keyspace that a name says or leaves out.
-pub fn keyspace_of(session: &Session, name: &TableName) -> String {
-    match &name.keyspace {
-        Some(keyspace) => keyspace.value.clone(),
-        None => session.keyspace(),
-    }
-}
 
 #[derive(Debug)]
 pub struct CreateKeyspace {
@@ -39,9 +33,17 @@ impl Read for CreateKeyspace {
 
 #[async_trait]
 impl OwnStatement for CreateKeyspace {
+    fn needs(&self, _session: &Session) -> Vec<Need> {
+        vec![Need::new(Permission::Create, Resource::AllKeyspaces)]
+    }
+
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let CreateKeyspace { name, if_not_exists, ignored } = self;
+        let is_new = !session.database.catalog().has_keyspace(&name.value);
         session.database.create_keyspace(&name.value, *if_not_exists).await?;
+        if is_new {
+            session.hand_over(&Resource::keyspace(&name.value)).await?;
+        }
         let created = Outcome::message(format!("Keyspace {} created.", name.value));
         Ok(ignored.noted(created, "one node keeps all data, and every write is logged"))
     }
@@ -62,6 +64,10 @@ impl Read for DropKeyspace {
 
 #[async_trait]
 impl OwnStatement for DropKeyspace {
+    fn needs(&self, _session: &Session) -> Vec<Need> {
+        vec![Need::new(Permission::Drop, Resource::keyspace(&self.name.value))]
+    }
+
     /// A session that used the keyspace uses the default one from then on.
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let DropKeyspace { name, if_exists } = self;
@@ -84,6 +90,10 @@ impl Read for Use {
 
 #[async_trait]
 impl OwnStatement for Use {
+    fn needs(&self, _session: &Session) -> Vec<Need> {
+        Vec::new()
+    }
+
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let Use(name) = self;
         session.set_keyspace(&name.value).map_err(|error| error.at(name.span))?;

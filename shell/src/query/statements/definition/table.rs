@@ -3,13 +3,14 @@
 use async_trait::async_trait;
 use sqlparser::tokenizer::Token;
 use tidegate_engine::{
-    Catalog, ClusteringOrder, Column, ColumnKind, TableId, TableOptions, TableSchema,
+    Catalog, ClusteringOrder, Column, ColumnKind, Permission, Resource, TableId, TableOptions,
+    TableSchema,
 };
 
 use super::foreign::Ignored;
-use super::keyspace::keyspace_of;
 use super::table_option::table_option;
 use super::user_type::find_type;
+use crate::query::access::Need;
 use crate::query::error::{ErrorKind, QueryError, Result, nearest};
 use crate::query::outcome::Outcome;
 use crate::query::parse::{Cursor, Name, TableName, TypeName, type_name};
@@ -141,11 +142,20 @@ fn order(cursor: &mut Cursor<'_>) -> Result<(Name, ClusteringOrder)> {
 
 #[async_trait]
 impl OwnStatement for CreateTable {
+    fn needs(&self, session: &Session) -> Vec<Need> {
+        let keyspace = Resource::Keyspace(session.keyspace_of(&self.name));
+        vec![Need::new(Permission::Create, keyspace)]
+    }
+
     async fn run(&self, session: &Session) -> Result<Outcome> {
-        let keyspace = keyspace_of(session, &self.name);
+        let keyspace = session.keyspace_of(&self.name);
         let schema = table_schema(self, &session.database.catalog(), &keyspace)?;
+        let before = session.database.catalog();
         let made = session.database.create_table(schema, self.if_not_exists).await;
         let schema = made.map_err(|error| QueryError::from(error).at(self.name.table.span))?;
+        if before.table(&schema.keyspace, &schema.name).is_none() {
+            session.hand_over(&Resource::table(&schema.keyspace, &schema.name)).await?;
+        }
         let created = Outcome::message(format!("Table {} created.", schema.full_name()));
         Ok(self.ignored.noted(created, "Tidegate has no such options"))
     }
@@ -241,6 +251,10 @@ impl Read for DropTable {
 
 #[async_trait]
 impl OwnStatement for DropTable {
+    fn needs(&self, session: &Session) -> Vec<Need> {
+        vec![Need::on_table(Permission::Drop, session, &self.name)]
+    }
+
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let table = match session.table(&self.name) {
             Ok(table) => table,
@@ -274,6 +288,10 @@ impl Read for Truncate {
 
 #[async_trait]
 impl OwnStatement for Truncate {
+    fn needs(&self, session: &Session) -> Vec<Need> {
+        vec![Need::on_table(Permission::Modify, session, &self.name)]
+    }
+
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let table = session.table(&self.name)?;
         let truncated = session.database.truncate_table(&table.keyspace, &table.name).await;

@@ -1,9 +1,9 @@
 //! CREATE TYPE and DROP TYPE.
 
 use async_trait::async_trait;
-use tidegate_engine::{Catalog, UserType};
+use tidegate_engine::{Catalog, Permission, Resource, UserType};
 
-use super::keyspace::keyspace_of;
+use crate::query::access::Need;
 use crate::query::error::{QueryError, Result};
 use crate::query::outcome::Outcome;
 use crate::query::parse::{Cursor, Name, TableName, TypeName, type_name, unknown_type};
@@ -51,8 +51,13 @@ impl Read for CreateType {
 
 #[async_trait]
 impl OwnStatement for CreateType {
+    fn needs(&self, session: &Session) -> Vec<Need> {
+        let keyspace = Resource::Keyspace(session.keyspace_of(&self.name));
+        vec![Need::new(Permission::Create, keyspace)]
+    }
+
     async fn run(&self, session: &Session) -> Result<Outcome> {
-        let keyspace = keyspace_of(session, &self.name);
+        let keyspace = session.keyspace_of(&self.name);
         let ty = self.user_type(&session.database.catalog(), &keyspace)?;
         let name = format!("{keyspace}.{}", ty.name);
         let made = session.database.create_type(ty, self.if_not_exists).await;
@@ -76,9 +81,14 @@ impl Read for DropType {
 
 #[async_trait]
 impl OwnStatement for DropType {
+    fn needs(&self, session: &Session) -> Vec<Need> {
+        let keyspace = Resource::Keyspace(session.keyspace_of(&self.name));
+        vec![Need::new(Permission::Drop, keyspace)]
+    }
+
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let DropType { name, if_exists } = self;
-        let keyspace = keyspace_of(session, name);
+        let keyspace = session.keyspace_of(name);
         let dropped = session.database.drop_type(&keyspace, &name.table.value, *if_exists).await;
         dropped.map_err(|error| QueryError::from(error).at(name.table.span))?;
         Ok(Outcome::message(format!("Type {keyspace}.{} dropped.", name.table.value)))

@@ -1,4 +1,4 @@
-//! CREATE, ALTER and DROP SERVICE LEVEL, and what is in effect in a session.
+//! CREATE, ALTER and DROP SERVICE LEVEL, and what is in effect in a session or for a role.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +8,15 @@ use datafusion::arrow::array::{ArrayRef, StringArray};
 use datafusion::arrow::datatypes::SchemaRef;
 use sqlparser::tokenizer::Token;
 use tidegate_engine::config::{LEVEL_SHARES_DEFAULT, LEVEL_SHARES_MAX};
-use tidegate_engine::{DEFAULT_LEVEL, LevelOptions, Workload};
+use tidegate_engine::{DEFAULT_LEVEL, EffectiveLevel, LevelOptions, Workload};
 
+use crate::query::access::Need;
 use crate::query::error::{QueryError, Result};
 use crate::query::outcome::{Outcome, batch, text_schema};
 use crate::query::parse::{Cursor, Name};
 use crate::query::session::Session;
 use crate::query::setting::SERVICE_LEVEL;
+use crate::query::statements::access::role_name;
 use crate::query::statements::io::shares;
 use crate::query::statements::{OwnStatement, Read};
 
@@ -182,13 +184,15 @@ impl OwnStatement for DropServiceLevel {
     }
 }
 
-/// SHOW EFFECTIVE SERVICE LEVEL: what statements of the session get, and who says so.
+/// SHOW EFFECTIVE SERVICE LEVEL: what statements of the session get, or those of a role, and who
+/// says so.
 #[derive(Debug)]
-pub struct ShowEffective;
+pub struct ShowEffective(Option<Name>);
 
 impl Read for ShowEffective {
-    fn read(_cursor: &mut Cursor<'_>) -> Result<Self> {
-        Ok(ShowEffective)
+    /// `[OF role]`.
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
+        Ok(ShowEffective(cursor.take_word("of").then(|| role_name(cursor)).transpose()?))
     }
 }
 
@@ -199,23 +203,83 @@ fn effective_schema() -> SchemaRef {
     text_schema(&["option", "value", "origin"])
 }
 
+/// Of each option its value and who says so.
+type Rows = [(&'static str, (String, String)); 4];
+
+/// A value as text, and who says so.
+type Said = Option<(String, String)>;
+
+fn effective_rows(level: (&str, String), timeout: Said, workload: Said, shares: Said) -> Rows {
+    let unset = |value: &str| (value.to_owned(), UNSET.to_owned());
+    let default_shares = LEVEL_SHARES_DEFAULT.to_string();
+    [
+        ("service_level", (level.0.to_owned(), level.1)),
+        ("timeout", timeout.unwrap_or_else(|| unset("none"))),
+        ("workload_type", workload.unwrap_or_else(|| unset("none"))),
+        ("shares", shares.unwrap_or_else(|| unset(&default_shares))),
+    ]
+}
+
+/// Of one level, which somebody named.
+fn rows_of_level(name: &str, origin: String, options: &LevelOptions) -> Rows {
+    let said = |set: Option<String>| Some((set?, format!("service level {name}")));
+    let timeout = said(options.timeout().map(|time| format!("{time:?}")));
+    let workload = said(options.workload.map(|kind| kind.to_string()));
+    effective_rows((name, origin), timeout, workload, said(options.shares.map(|n| n.to_string())))
+}
+
+/// Of the levels of a role.
+fn rows_of_role(effective: &EffectiveLevel, role: &str) -> Rows {
+    let timeout = effective.timeout_ms.as_ref().map(|found| {
+        let time = Duration::from_millis(found.value);
+        (format!("{time:?}"), format!("service level {}", found.level))
+    });
+    let workload = effective.workload.as_ref();
+    let workload =
+        workload.map(|found| (found.value.to_string(), format!("service level {}", found.level)));
+    let shares = effective.shares.as_ref();
+    let shares =
+        shares.map(|found| (found.value.to_string(), format!("service level {}", found.level)));
+    let level = (effective.level.level.as_str(), format!("role {role}"));
+    effective_rows(level, timeout, workload, shares)
+}
+
+impl ShowEffective {
+    fn rows(&self, session: &Session) -> Result<Rows> {
+        let ShowEffective(of) = self;
+        if let Some(role) = of {
+            session.role(role)?;
+            let effective = session.database.catalog().effective_level(&role.value);
+            return Ok(match effective {
+                Some(effective) => rows_of_role(&effective, &role.value),
+                None => rows_of_level(DEFAULT_LEVEL, UNSET.to_owned(), &LevelOptions::default()),
+            });
+        }
+        let name = session.service_level();
+        if let (true, Some(role), Some(effective)) =
+            (name == DEFAULT_LEVEL, session.caller().role(), session.level_of_caller())
+        {
+            return Ok(rows_of_role(&effective, role));
+        }
+        let options = session.level(&name)?.options;
+        let origin = if name == DEFAULT_LEVEL { UNSET } else { SERVICE_LEVEL };
+        Ok(rows_of_level(&name, origin.to_owned(), &options))
+    }
+}
+
 #[async_trait]
 impl OwnStatement for ShowEffective {
+    /// Everyone may look at the own one.
+    fn needs(&self, session: &Session) -> Vec<Need> {
+        let of = self.0.as_ref().map(|role| role.value.as_str());
+        match of.is_none() || of == session.caller().role() {
+            true => Vec::new(),
+            false => vec![Need::view()],
+        }
+    }
+
     async fn run(&self, session: &Session) -> Result<Outcome> {
-        let name = session.service_level();
-        let options = session.level(&name)?.options;
-        let of = |set: Option<String>, unset: (&str, &str)| match set {
-            Some(value) => (value, format!("service level {name}")),
-            None => (unset.0.to_owned(), unset.1.to_owned()),
-        };
-        let named = if name == DEFAULT_LEVEL { UNSET } else { SERVICE_LEVEL };
-        let default_shares = LEVEL_SHARES_DEFAULT.to_string();
-        let rows = [
-            ("service_level", (name.clone(), named.to_owned())),
-            ("timeout", of(options.timeout().map(|time| format!("{time:?}")), ("none", UNSET))),
-            ("workload_type", of(options.workload.map(|kind| kind.to_string()), ("none", UNSET))),
-            ("shares", of(options.shares.map(|n| n.to_string()), (&default_shares, UNSET))),
-        ];
+        let rows = self.rows(session)?;
         let texts = |of: fn(&(&str, (String, String))) -> String| -> ArrayRef {
             Arc::new(StringArray::from_iter_values(rows.iter().map(of)))
         };

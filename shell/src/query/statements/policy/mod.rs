@@ -8,8 +8,9 @@ use std::path::Path;
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
 use sqlparser::tokenizer::Token;
-use tidegate_engine::RolledBack;
+use tidegate_engine::{Permission, Resource, RolledBack};
 
+use crate::query::access::Need;
 use crate::query::error::{QueryError, Result, Span};
 use crate::query::outcome::Outcome;
 use crate::query::parse::{Cursor, Name};
@@ -56,6 +57,10 @@ impl Read for CreatePolicy {
 
 #[async_trait]
 impl OwnStatement for CreatePolicy {
+    fn needs(&self, _session: &Session) -> Vec<Need> {
+        vec![Need::new(Permission::Create, Resource::Policies)]
+    }
+
     async fn run(&self, session: &Session) -> Result<Outcome> {
         session.check_local_files().map_err(|error| error.at(self.file_span))?;
         let name = &self.name.value;
@@ -92,6 +97,10 @@ impl Read for DropPolicy {
 
 #[async_trait]
 impl OwnStatement for DropPolicy {
+    fn needs(&self, _session: &Session) -> Vec<Need> {
+        vec![Need::new(Permission::Drop, Resource::Policies)]
+    }
+
     async fn run(&self, session: &Session) -> Result<Outcome> {
         session.database.drop_policy(&self.name.value, self.if_exists).await?;
         Ok(Outcome::message(format!("Policy {} dropped.", self.name.value)))
@@ -110,6 +119,10 @@ impl Read for RollBackPolicy {
 
 #[async_trait]
 impl OwnStatement for RollBackPolicy {
+    fn needs(&self, _session: &Session) -> Vec<Need> {
+        vec![Need::new(Permission::Alter, Resource::Policies)]
+    }
+
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let RolledBack { policy, was_kept } = session.database.roll_back_cache_policy().await?;
         let how = if was_kept { "" } else { "; a new instance took over" };
@@ -128,6 +141,10 @@ impl Read for ExplainPolicy {
 
 #[async_trait]
 impl OwnStatement for ExplainPolicy {
+    fn needs(&self, _session: &Session) -> Vec<Need> {
+        Vec::new()
+    }
+
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let ExplainPolicy(name) = self;
         let report = session.database.explain_policy(&name.value).await;
@@ -155,6 +172,10 @@ impl Read for AlterRateLimiter {
 
 #[async_trait]
 impl OwnStatement for AlterRateLimiter {
+    fn needs(&self, _session: &Session) -> Vec<Need> {
+        vec![Need::new(Permission::Alter, Resource::Policies)]
+    }
+
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let name = self.0.as_ref();
         let set = session.database.set_rate_policy(value_of(name)).await;
@@ -176,6 +197,10 @@ impl Read for AlterReadAdmission {
 
 #[async_trait]
 impl OwnStatement for AlterReadAdmission {
+    fn needs(&self, _session: &Session) -> Vec<Need> {
+        vec![Need::new(Permission::Alter, Resource::Policies)]
+    }
+
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let name = self.0.as_ref();
         let set = session.database.set_read_admission_policy(value_of(name)).await;
@@ -197,6 +222,10 @@ impl Read for AlterLoadShedding {
 
 #[async_trait]
 impl OwnStatement for AlterLoadShedding {
+    fn needs(&self, _session: &Session) -> Vec<Need> {
+        vec![Need::new(Permission::Alter, Resource::Policies)]
+    }
+
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let name = self.0.as_ref();
         let set = session.database.set_load_shedding_policy(value_of(name)).await;

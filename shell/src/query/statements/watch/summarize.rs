@@ -16,6 +16,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as SqlStatement;
 use sqlparser::tokenizer::TokenWithSpan;
 
+use crate::query::access::Need;
 use crate::query::error::{QueryError, Result};
 use crate::query::outcome::{Outcome, batch};
 use crate::query::parse::statement::synthetic;
@@ -182,6 +183,10 @@ fn answer(columns: &[Arc<Field>], row: &RecordBatch) -> Result<RecordBatch> {
 
 #[async_trait]
 impl OwnStatement for Summarize {
+    fn needs(&self, _session: &Session) -> Vec<Need> {
+        Vec::new()
+    }
+
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let columns = self.columns(session).await?;
         let text = aggregates(&columns);

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 
+use crate::query::access::Need;
 use crate::query::error::Result;
 use crate::query::outcome::Outcome;
 use crate::query::parse::Cursor;
@@ -29,6 +30,10 @@ impl Read for Tracing {
 
 #[async_trait]
 impl OwnStatement for Tracing {
+    fn needs(&self, _session: &Session) -> Vec<Need> {
+        Vec::new()
+    }
+
     async fn run(&self, session: &Session) -> Result<Outcome> {
         if let Some(mode) = self.0 {
             session.tracing.set(mode);

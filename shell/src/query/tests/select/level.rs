@@ -53,7 +53,7 @@ async fn levels_are_made_listed_changed_and_dropped() {
         ("ALTER SERVICE LEVEL golf WITH shares = 5", ErrorKind::NotFound, "'golf'"),
         ("DROP SERVICE LEVEL default", ErrorKind::Invalid, "always"),
         ("DROP SERVICE LEVEL golf", ErrorKind::NotFound, "'golf'"),
-        ("ATTACH SERVICE LEVEL gold TO ann", ErrorKind::Unsupported, "not offered"),
+        ("ATTACH SERVICE LEVEL gold TO ann", ErrorKind::NotFound, "'ann'"),
         ("SELECT v FROM t USING SERVICE LEVEL golf", ErrorKind::NotFound, "'golf'"),
         ("SET tidegate.service_level = golf", ErrorKind::NotFound, "'golf'"),
     ] {

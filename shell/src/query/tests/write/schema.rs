@@ -121,7 +121,6 @@ async fn what_a_schema_may_hold_and_is_not_offered_is_refused_with_help() {
             "CREATE MATERIALIZED VIEW is not offered",
         ),
         ("CREATE FUNCTION f (a int) RETURNS int", "CREATE FUNCTION is not offered"),
-        ("CREATE ROLE r WITH PASSWORD = 'x'", "CREATE ROLE is not offered"),
         ("CREATE TABLE c (a int PRIMARY KEY) WITH COMPACT STORAGE", "COMPACT STORAGE"),
     ] {
         let error = world.error(text).await;

@@ -1,0 +1,168 @@
+//! What concerns all, with who did it: logins, definitions, roles, policies.
+//!
+//! Invariant: at most [`RECORDS_MAX`] records are kept; what was noted first goes. Each is a line
+//! of the log as well, whose target is `audit`. Texts come without passwords.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use crate::query::parse::statement::Statement;
+
+/// Records that are kept.
+const RECORDS_MAX: usize = 1024;
+/// Bytes of what was done that are kept.
+const TEXT_BYTES_MAX: usize = 2000;
+
+/// Kinds of what is noted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuditEvent {
+    Login,
+    RefusedLogin,
+    /// A keyspace, table or type.
+    Definition,
+    /// A role, what it may do, or its service level.
+    Roles,
+    Policy,
+}
+
+/// First words of what is noted; the longest that fit decide.
+const WORDS: &[(&[&str], AuditEvent)] = &[
+    (&["create"], AuditEvent::Definition),
+    (&["alter"], AuditEvent::Definition),
+    (&["drop"], AuditEvent::Definition),
+    (&["truncate"], AuditEvent::Definition),
+    (&["grant"], AuditEvent::Roles),
+    (&["revoke"], AuditEvent::Roles),
+    (&["create", "role"], AuditEvent::Roles),
+    (&["alter", "role"], AuditEvent::Roles),
+    (&["drop", "role"], AuditEvent::Roles),
+    (&["create", "user"], AuditEvent::Roles),
+    (&["alter", "user"], AuditEvent::Roles),
+    (&["drop", "user"], AuditEvent::Roles),
+    (&["attach", "service"], AuditEvent::Roles),
+    (&["detach", "service"], AuditEvent::Roles),
+    (&["attach", "service_level"], AuditEvent::Roles),
+    (&["detach", "service_level"], AuditEvent::Roles),
+    (&["create", "policy"], AuditEvent::Policy),
+    (&["drop", "policy"], AuditEvent::Policy),
+    (&["rollback"], AuditEvent::Policy),
+    (&["alter", "cache"], AuditEvent::Policy),
+    (&["alter", "rate"], AuditEvent::Policy),
+    (&["alter", "read"], AuditEvent::Policy),
+    (&["alter", "load"], AuditEvent::Policy),
+];
+
+impl AuditEvent {
+    pub fn name(self) -> &'static str {
+        match self {
+            AuditEvent::Login => "login",
+            AuditEvent::RefusedLogin => "refused login",
+            AuditEvent::Definition => "definition",
+            AuditEvent::Roles => "roles",
+            AuditEvent::Policy => "policy",
+        }
+    }
+
+    /// As what a statement is noted, if it is.
+    pub fn of(statement: &Statement) -> Option<Self> {
+        let fitting = WORDS.iter().filter(|(words, _)| statement.begins_with(words));
+        fitting.max_by_key(|(words, _)| words.len()).map(|(_, event)| *event)
+    }
+}
+
+/// Something that was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditRecord {
+    /// Counts them.
+    pub number: u64,
+    /// Wall clock, microseconds since the epoch.
+    pub at_us: i64,
+    pub event: AuditEvent,
+    /// The role, or `owner`.
+    pub who: String,
+    pub what: String,
+    /// Why it was not done.
+    pub error: Option<String>,
+}
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub struct Audit(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    count: u64,
+    records: VecDeque<AuditRecord>,
+}
+
+impl Audit {
+    pub fn add(
+        &self,
+        at_us: i64,
+        event: AuditEvent,
+        (who, what): (&str, &str),
+        error: Option<String>,
+    ) {
+        let name = event.name();
+        match (&error, event) {
+            (Some(error), _) => tracing::warn!(target: "audit", event = name, who, what, %error),
+            (None, AuditEvent::RefusedLogin) => {
+                tracing::warn!(target: "audit", event = name, who, what);
+            }
+            (None, _) => tracing::info!(target: "audit", event = name, who, what),
+        }
+        let cut = |text: &str| text[..text.floor_char_boundary(TEXT_BYTES_MAX)].to_owned();
+        let (who, what) = (cut(who), cut(what));
+        let mut kept = self.0.lock().expect("no one panics while noting something");
+        kept.count += 1;
+        let number = kept.count;
+        if kept.records.len() >= RECORDS_MAX {
+            kept.records.pop_front();
+        }
+        kept.records.push_back(AuditRecord { number, at_us, event, who, what, error });
+    }
+
+    /// Oldest first.
+    pub fn all(&self) -> Vec<AuditRecord> {
+        let kept = self.0.lock().expect("no one panics while noting something");
+        kept.records.iter().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::split;
+
+    #[test]
+    fn statements_that_concern_all_are_noted_by_their_first_words() {
+        use AuditEvent::{Definition, Policy, Roles};
+        for (text, wanted) in [
+            ("CREATE TABLE t (a int PRIMARY KEY)", Some(Definition)),
+            ("truncate t", Some(Definition)),
+            ("GRANT SELECT ON t TO r", Some(Roles)),
+            ("ALTER ROLE r WITH LOGIN = true", Some(Roles)),
+            ("CREATE ROLE r", Some(Roles)),
+            ("ATTACH SERVICE LEVEL x TO r", Some(Roles)),
+            ("ATTACH SSTABLES '/d' AS t", None),
+            ("ALTER CACHE SET POLICY = p", Some(Policy)),
+            ("DROP POLICY p", Some(Policy)),
+            ("SELECT 1", None),
+            ("INSERT INTO t (a) VALUES (1)", None),
+        ] {
+            let statement = split(text).unwrap().remove(0);
+            assert_eq!(AuditEvent::of(&statement), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_newest_are_kept() {
+        let audit = Audit::default();
+        for n in 0..RECORDS_MAX + 10 {
+            audit.add(n as i64, AuditEvent::Login, ("ann", &"x".repeat(n)), None);
+        }
+        let all = audit.all();
+        assert_eq!((all.len(), all[0].number), (RECORDS_MAX, 11));
+        assert!(all.iter().all(|record| record.what.len() <= TEXT_BYTES_MAX));
+    }
+}

@@ -1,0 +1,149 @@
+//! A session asks whether its caller may.
+
+use std::sync::Arc;
+
+use tidegate_engine::{Grant, Permission, Resource};
+
+use super::{AuditEvent, Caller, Need};
+use crate::password::Passwords;
+use crate::query::error::{ErrorKind, QueryError, Result};
+use crate::query::parse::statement::Statement;
+use crate::query::parse::{Name, TableName, Write};
+use crate::query::session::Session;
+use crate::query::short::Short;
+use crate::query::statements::Command;
+
+impl Session {
+    /// Who runs the statements of this session.
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// The same session for another caller.
+    pub fn of_caller(self, caller: Caller) -> Session {
+        Session { caller, ..self }
+    }
+
+    /// Grants the caller everything on what it has made.
+    ///
+    /// Errors: `Io`.
+    pub async fn hand_over(&self, made: &Resource) -> Result<()> {
+        let Some(role) = self.caller.role() else { return Ok(()) };
+        let permissions: &[Permission] = made.permissions();
+        // A superuser needs none.
+        if !self.database.catalog().roles().is_superuser(role) {
+            self.database.grant(permissions, made, role).await?;
+        }
+        Ok(())
+    }
+
+    /// Who hashes the passwords of roles.
+    pub fn passwords(&self) -> &Arc<Passwords> {
+        &self.options.passwords
+    }
+
+    /// Notes what concerns all: `who` did `what`.
+    pub fn audit(&self, event: AuditEvent, who: &str, what: &str) {
+        let at_us = self.database.clock().wall_us();
+        self.options.journal.audit().add(at_us, event, (who, what), None);
+    }
+
+    /// Notes a statement that concerns all, with its end.
+    pub(in crate::query) fn audit_statement<T>(&self, statement: &Statement, ended: &Result<T>) {
+        let Some(event) = AuditEvent::of(statement) else { return };
+        let at_us = self.database.clock().wall_us();
+        let error = ended.as_ref().err().map(ToString::to_string);
+        let who = (self.caller.name(), statement.text());
+        self.options.journal.audit().add(at_us, event, who, error);
+    }
+
+    /// The keyspace that a name says or leaves out.
+    pub fn keyspace_of(&self, name: &TableName) -> String {
+        match &name.keyspace {
+            Some(keyspace) => keyspace.value.clone(),
+            None => self.keyspace(),
+        }
+    }
+
+    /// Errors: `NotFound` at the name of a role that does not exist.
+    pub fn role(&self, name: &Name) -> Result<()> {
+        let catalog = self.database.catalog();
+        match catalog.roles().get(&name.value) {
+            Some(_) => Ok(()),
+            None => {
+                let known = catalog.roles().iter().map(|(name, _)| name);
+                Err(QueryError::not_found("role", &name.value, known).at(name.span))
+            }
+        }
+    }
+
+    /// Errors: `Denied` where the caller lacks something of this.
+    pub fn allow(&self, needs: &[Need]) -> Result<()> {
+        let Caller::Role(name) = &self.caller else { return Ok(()) };
+        let catalog = self.database.catalog();
+        let roles = catalog.roles();
+        if roles.get(name).is_none() {
+            let message = format!("role '{name}' is gone");
+            return Err(QueryError::new(ErrorKind::Denied, message)
+                .with_help("log in as another one, or have it created again"));
+        }
+        for need in needs {
+            match need {
+                Need::Right(Grant { permission, resource }) => {
+                    if !roles.may(name, *permission, resource) {
+                        return Err(lacks(name, *permission, resource));
+                    }
+                }
+                Need::Superuser if roles.is_superuser(name) => {}
+                Need::Superuser => {
+                    let message = format!("role '{name}' may not do this: it is no superuser");
+                    return Err(QueryError::new(ErrorKind::Denied, message)
+                        .with_help("roles are made, changed and granted by superusers"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Errors: `Denied` where the caller lacks what a statement needs. What a query reads follows
+    /// from its plan.
+    pub(in crate::query) fn allow_command(&self, command: &Command) -> Result<()> {
+        if self.caller == Caller::Owner {
+            return Ok(());
+        }
+        let needs = match command {
+            Command::Query(_) => Vec::new(),
+            Command::Write(write) | Command::ExplainWrite(write) => self.needs_of_write(write),
+            Command::Batch(batch) => {
+                batch.writes.iter().flat_map(|write| self.needs_of_write(write)).collect()
+            }
+            Command::Own(own) => own.needs(self),
+        };
+        self.allow(&needs)
+    }
+
+    /// A condition tells what is in a row.
+    fn needs_of_write(&self, write: &Write) -> Vec<Need> {
+        let reads = write.condition.as_ref().map(|_| Permission::Select);
+        let permissions = [Some(Permission::Modify), reads].into_iter().flatten();
+        permissions.map(|one| Need::on_table(one, self, &write.table)).collect()
+    }
+
+    /// Errors: `Denied` where the caller lacks what a statement of the short path needs.
+    pub(in crate::query) fn allow_short(&self, short: &Short) -> Result<()> {
+        if self.caller == Caller::Owner {
+            return Ok(());
+        }
+        let is_query = short.rows_schema().is_some();
+        let permission = if is_query { Permission::Select } else { Permission::Modify };
+        let table = short.table();
+        self.allow(&[Need::new(permission, Resource::table(&table.keyspace, &table.name))])
+    }
+}
+
+fn lacks(role: &str, permission: Permission, resource: &Resource) -> QueryError {
+    let message = format!("role '{role}' may not do this: it has no {permission} on {resource}");
+    QueryError::new(ErrorKind::Denied, message).with_help(format!(
+        "a superuser, or who has AUTHORIZE there, can say: GRANT {permission} ON {resource} TO {role}"
+    ))
+}

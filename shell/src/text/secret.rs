@@ -1,0 +1,119 @@
+//! Passwords in the text of statements, and the text without them.
+//!
+//! Invariant: what is kept of a text, in a history, a log or a table of `system`, went through
+//! [`masked`]. A password is what stands behind PASSWORD in CREATE or ALTER ROLE or USER, whether
+//! or not the rest of the statement is right.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::lexer::{Token, TokenKind, lex};
+
+/// What stands in the place of a password.
+const MASK: &str = "'***'";
+
+/// A text in which each password is `'***'`.
+pub fn masked(text: &str) -> Cow<'_, str> {
+    replaced(text, |_| MASK.to_owned())
+}
+
+/// As [`masked`], with as many characters as before: places in the text stay what they are.
+pub fn masked_in_place(text: &str) -> Cow<'_, str> {
+    replaced(text, |secret| {
+        let star = |c: char| if c == '\n' { c } else { '*' };
+        secret.chars().map(star).collect()
+    })
+}
+
+fn replaced(text: &str, with: impl Fn(&str) -> String) -> Cow<'_, str> {
+    let secrets = secrets(text);
+    if secrets.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let (mut out, mut at) = (String::with_capacity(text.len()), 0);
+    for secret in secrets {
+        out.push_str(&text[at..secret.start]);
+        out.push_str(&with(&text[secret.clone()]));
+        at = secret.end;
+    }
+    out.push_str(&text[at..]);
+    Cow::Owned(out)
+}
+
+/// How far a statement has come towards a password.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    Elsewhere,
+    /// Behind CREATE or ALTER.
+    Verb,
+    /// Within a statement about a role.
+    Role,
+    /// Behind PASSWORD, and `=` perhaps.
+    Password,
+}
+
+/// Where the passwords stand, with their quotes.
+fn secrets(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    // Most texts have none, and looking for a word is fast.
+    if !text.as_bytes().windows(8).any(|word| word.eq_ignore_ascii_case(b"password")) {
+        return found;
+    }
+    let mut at = At::Elsewhere;
+    for Token { kind, range, .. } in lex(text) {
+        let token = &text[range.clone()];
+        let is = |word: &str| kind == TokenKind::Word && token.eq_ignore_ascii_case(word);
+        at = match (at, kind) {
+            (_, TokenKind::Space | TokenKind::Comment) => at,
+            (_, TokenKind::Semicolon) => At::Elsewhere,
+            (At::Elsewhere | At::Verb, _) if is("create") || is("alter") => At::Verb,
+            (At::Verb, _) if is("role") || is("user") => At::Role,
+            (At::Elsewhere | At::Verb, _) => At::Elsewhere,
+            (At::Role | At::Password, _) if is("password") => At::Password,
+            (At::Role, _) => At::Role,
+            (At::Password, TokenKind::Symbol) if token == "=" => At::Password,
+            (At::Password, _) => {
+                found.push(range);
+                At::Role
+            }
+        };
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_behind_password_of_a_role_is_masked_and_nothing_else() {
+        for (text, wanted) in [
+            (
+                "CREATE ROLE r WITH PASSWORD = 'se''cret' AND LOGIN = true",
+                "CREATE ROLE r WITH PASSWORD = '***' AND LOGIN = true",
+            ),
+            ("alter user r with password 'x'", "alter user r with password '***'"),
+            (
+                "ALTER ROLE r WITH LOGIN = true AND HASHED PASSWORD='$argon2'",
+                "ALTER ROLE r WITH LOGIN = true AND HASHED PASSWORD='***'",
+            ),
+            (
+                "CREATE ROLE r WITH PASSWORD = /* new */ 'x'; SELECT 'x'",
+                "CREATE ROLE r WITH PASSWORD = /* new */ '***'; SELECT 'x'",
+            ),
+            // Wrong, and kept all the same.
+            ("CREATE ROLE r WITH PASSWORD = \"x\"", "CREATE ROLE r WITH PASSWORD = '***'"),
+            ("CREATE ROLE r WITH PASSWORD = secret", "CREATE ROLE r WITH PASSWORD = '***'"),
+            ("CREATE ROLE r WITH PASSWORD = 'open", "CREATE ROLE r WITH PASSWORD = '***'"),
+            ("SELECT * FROM t WHERE password = 'x'", "SELECT * FROM t WHERE password = 'x'"),
+            ("CREATE TABLE role (password text)", "CREATE TABLE role (password text)"),
+            ("CREATE ROLE password", "CREATE ROLE password"),
+        ] {
+            assert_eq!(masked(text), wanted);
+        }
+        let text = "CREATE ROLE é WITH PASSWORD = 'pässword'\nAND x";
+        let kept = masked_in_place(text);
+        assert_eq!(kept, "CREATE ROLE é WITH PASSWORD = **********\nAND x");
+        assert_eq!(kept.chars().count(), text.chars().count());
+    }
+}
