@@ -17,6 +17,10 @@ mod load;
 mod metrics;
 #[path = "flight/ticket.rs"]
 mod ticket;
+#[path = "flight/tls.rs"]
+mod tls;
+#[path = "flight/users.rs"]
+mod users;
 #[path = "skip.rs"]
 mod skip;
 

@@ -4,10 +4,10 @@
 //! (exit code 2) before anything is opened.
 
 mod iotune;
+mod serve;
 mod sstable;
 
 use std::io::{self, IsTerminal};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValue;
@@ -23,6 +23,7 @@ use crate::output::{self, Mode};
 use crate::query::QueryMemory;
 use crate::session::Session;
 pub use iotune::IotuneArguments;
+pub use serve::ServeArguments;
 pub use sstable::{SstableAction, SstableArguments, SstableFiles};
 
 const EXAMPLES: &str = "\
@@ -152,14 +153,7 @@ pub struct DatabaseArguments {
 #[derive(Debug, Clone, Subcommand)]
 pub enum Action {
     /// Serve Arrow Flight SQL to ADBC, JDBC and pyarrow clients until Ctrl-C or SIGTERM.
-    Serve {
-        /// Address to listen on; port 0 takes a free port and prints it.
-        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:31337", value_parser = parse_listen)]
-        listen: SocketAddr,
-        /// Address of /metrics, for Prometheus, and of /health; port 0 takes a free port.
-        #[arg(long, value_name = "ADDRESS", value_parser = parse_listen)]
-        metrics: Option<SocketAddr>,
-    },
+    Serve(ServeArguments),
     /// Measure the disk for the I/O scheduler and write io-properties.yaml, which the engine reads
     /// when it opens the directory.
     Iotune(IotuneArguments),
@@ -471,22 +465,6 @@ fn parse_recovery(text: &str) -> Result<Recovery, String> {
     text.parse().map_err(|error: tidegate_engine::Error| error.to_string())
 }
 
-/// An address of this machine only: there are no users, passwords or TLS yet.
-fn parse_listen(text: &str) -> Result<SocketAddr, String> {
-    let address: SocketAddr = text
-        .replace("localhost", "127.0.0.1")
-        .parse()
-        .map_err(|_| format!("'{text}' is no address: write 127.0.0.1:31337 or [::1]:31337"))?;
-    if !address.ip().is_loopback() {
-        return Err(format!(
-            "{} can be reached from other machines, and the service has no users and no TLS yet: \
-             listen on 127.0.0.1 or [::1] and put an SSH tunnel in front",
-            address.ip()
-        ));
-    }
-    Ok(address)
-}
-
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory, FromArgMatches};
@@ -543,10 +521,20 @@ mod tests {
     }
 
     #[test]
-    fn only_this_machine_may_connect() {
-        assert!(parse(&["serve", "--listen", "127.0.0.1:0"]).is_ok());
-        assert!(parse(&["serve", "--listen", "[::1]:31337"]).is_ok());
-        let refused = parse(&["serve", "--listen", "0.0.0.0:31337"]).unwrap_err().to_string();
-        assert!(refused.contains("no users and no TLS"), "{refused}");
+    fn clients_may_come_from_elsewhere_and_metrics_stay_on_this_machine() {
+        for listen in ["127.0.0.1:0", "localhost:1", "[::1]:31337", "0.0.0.0:31337"] {
+            assert!(parse(&["serve", "--listen", listen]).is_ok(), "{listen}");
+        }
+        let tls = ["serve", "--tls-cert", "c", "--tls-key", "k", "--tls-client-ca", "a"];
+        assert!(parse(&tls).is_ok());
+        for (arguments, wanted) in [
+            (&["serve", "--listen", "here"][..], "no address"),
+            (&["serve", "--metrics", "0.0.0.0:1"][..], "ask nobody who they are"),
+            (&["serve", "--tls-cert", "c"][..], "--tls-key"),
+            (&["serve", "--tls-client-ca", "a"][..], "--tls-cert"),
+        ] {
+            let refused = parse(arguments).unwrap_err().to_string();
+            assert!(refused.contains(wanted), "{arguments:?}: {refused}");
+        }
     }
 }

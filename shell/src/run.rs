@@ -13,7 +13,6 @@ use tracing_subscriber::EnvFilter;
 use crate::allocator;
 use crate::cli::{Action, Cli, SstableAction};
 use crate::exit::fail;
-use crate::flight::Addresses;
 use crate::stderr::tell_line;
 use crate::{batch, flight, iotune, plugin, repl, restore, sstable, thread};
 
@@ -97,8 +96,8 @@ async fn run_in_runtime(cli: Cli) -> u8 {
         tell_line!("warning: {left_out}");
     }
     let code = match &cli.action {
-        Some(Action::Serve { listen, metrics }) => {
-            let listen = Addresses { clients: *listen, metrics: *metrics };
+        Some(Action::Serve(arguments)) => {
+            let listen = arguments.listen();
             match flight::serve(database.clone(), memory, listen).await {
                 Ok(()) => 0,
                 Err(error) => fail(&error),

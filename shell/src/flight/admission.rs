@@ -3,6 +3,7 @@
 //! Invariant: accepting never ends but with the service; a shortage of descriptors is waited out.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::{Request, Status};
 
-use super::session::connection::Connection;
+use super::session::connection::Link;
 
 /// What a connection takes: buffers of both sides, and what its calls have beside their batches.
 const CONNECTION_BYTES: usize = 64 << 10;
@@ -41,15 +42,13 @@ impl Connections {
 
     /// Refuses a call of a connection that there is no room for.
     pub(super) fn check(&self, request: Request<()>) -> Result<Request<()>, Status> {
-        match request.extensions().get::<Connection>() {
-            Some(connection) if connection.is_refused() => {
-                Err(Status::resource_exhausted(format!(
-                    "{} connections are open, as many as there is memory for: close some, try again \
+        match Link::of(&request).connection.is_refused() {
+            false => Ok(request),
+            true => Err(Status::resource_exhausted(format!(
+                "{} connections are open, as many as there is memory for: close some, try again \
                  later, or give the service more memory (--memory)",
-                    self.connections_max
-                )))
-            }
-            _ => Ok(request),
+                self.connections_max
+            ))),
         }
     }
 
@@ -62,8 +61,8 @@ impl Connections {
         futures::stream::unfold((listener, connections), async |(listener, connections)| {
             loop {
                 match listener.accept().await {
-                    Ok((stream, _)) => {
-                        if let Some(accepted) = connections.admit(stream) {
+                    Ok((stream, peer)) => {
+                        if let Some(accepted) = connections.admit(stream, peer.ip()) {
                             return Some((Ok(accepted), (listener, connections)));
                         }
                     }
@@ -78,21 +77,22 @@ impl Connections {
     }
 
     /// `None` where even saying no would take too much.
-    fn admit(&self, stream: TcpStream) -> Option<Accepted> {
+    fn admit(&self, stream: TcpStream, peer: IpAddr) -> Option<Accepted> {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection gathers what it sends");
         }
         if let Ok(place) = self.room.clone().try_acquire_owned() {
-            return Some(Accepted { stream, place, is_refused: false });
+            return Some(Accepted { stream, peer, place, is_refused: false });
         }
         let place = self.refusals.clone().try_acquire_owned().ok()?;
-        Some(Accepted { stream, place, is_refused: true })
+        Some(Accepted { stream, peer, place, is_refused: true })
     }
 }
 
 /// A connection that was accepted, and its place among all.
 pub(super) struct Accepted {
     pub(super) stream: TcpStream,
+    pub(super) peer: IpAddr,
     pub(super) place: OwnedSemaphorePermit,
     /// There is no room for it.
     pub(super) is_refused: bool,
@@ -103,6 +103,7 @@ mod tests {
     use futures::StreamExt;
 
     use super::*;
+    use crate::flight::session::connection::Connection;
 
     #[tokio::test]
     async fn connections_beyond_the_limit_are_told_so_and_make_room_as_they_close() {
@@ -119,7 +120,8 @@ mod tests {
         let refused: Vec<bool> = served.iter().map(|accepted| accepted.is_refused).collect();
         assert_eq!(refused, [false, false, true]);
         let mut request = Request::new(());
-        request.extensions_mut().insert(Connection::refused(3));
+        let link = |connection| Link { connection, ..Link::default() };
+        request.extensions_mut().insert(link(Connection::refused(3)));
         let refused = connections.check(request).unwrap_err();
         assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
         assert!(refused.message().contains("2 connections are open"), "{refused}");
@@ -131,7 +133,7 @@ mod tests {
         assert!(!next.is_refused);
         assert_eq!(served.pop().map(|refused| refused.is_refused), Some(true));
         let mut request = Request::new(());
-        request.extensions_mut().insert(Connection(4));
+        request.extensions_mut().insert(link(Connection(4)));
         assert!(connections.check(request).is_ok());
     }
 

@@ -62,7 +62,7 @@ impl FlightService for Front {
         self.0.handshake(request).await
     }
 
-    /// Every table, or those of the keyspace that the expression names.
+    /// Every table that the caller may read, or those of the keyspace that the expression names.
     async fn list_flights(
         &self,
         request: Request<Criteria>,
@@ -88,8 +88,12 @@ impl FlightService for Front {
             async move {
                 match of_table(&service, request).await {
                     Ok(info) => Some(Ok(info.into_inner())),
-                    // Dropped since the list was made.
-                    Err(error) if error.code() == Code::NotFound => None,
+                    // Dropped since the list was made, or for others.
+                    Err(error)
+                        if matches!(error.code(), Code::NotFound | Code::PermissionDenied) =>
+                    {
+                        None
+                    }
                     Err(error) => Some(Err(error)),
                 }
             }

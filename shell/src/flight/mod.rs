@@ -1,8 +1,10 @@
 //! Arrow Flight SQL: ADBC, JDBC and pyarrow clients on the same engine as the shell.
 //!
-//! Invariant: only addresses of this machine are served, for there are no users and no TLS yet.
-//! `statement` says which call runs what; `service` lists the calls.
+//! Invariant: an address that other machines reach is served by TLS alone, and to roles that may
+//! log in, but where somebody insists. `statement` says which call runs what; `service` lists the
+//! calls.
 
+mod access;
 mod admission;
 mod error;
 mod exchange;
@@ -21,24 +23,28 @@ mod statement;
 mod stream;
 mod ticket;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_flight::flight_service_server::FlightServiceServer;
-use futures::{Stream, TryStreamExt};
+use futures::{Stream, StreamExt};
 use tidegate_engine::Database;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::OwnedSemaphorePermit;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 
+pub use self::access::tls::TlsFiles;
 pub use self::exchange::client::{Exchange, prepare};
 
-use self::admission::Connections;
+use self::access::tls::Tls;
+use self::access::{Guard, Rules};
+use self::admission::{Accepted, Connections};
 use self::front::Front;
 use self::service::{Service, State};
-use self::session::connection::{Connection, Wire};
+use self::session::connection::{Bytes, Connection, Link, Wire};
 use crate::memory::MemoryPlan;
 use crate::metrics::Metrics;
 use crate::stderr::tell_line;
@@ -51,14 +57,57 @@ const DRAIN_SECONDS_MAX: u64 = 3;
 const CUT_SECONDS_MAX: u64 = 1;
 /// How often a silent connection is asked whether it is alive, and how long for an answer.
 const KEEPALIVE: Duration = Duration::from_secs(60);
+/// How long a client may take to begin to speak HTTP/2.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Calls of one connection that are answered at once; more wait at the client.
+const STREAMS_MAX: u32 = 256;
+/// Connections whose handshakes go on at once.
+const HANDSHAKES_MAX: usize = 4096;
 
-/// Where the service listens.
-#[derive(Debug, Clone, Copy)]
-pub struct Addresses {
+/// Where the service listens, and to whom.
+#[derive(Debug, Clone)]
+pub struct Listen {
     /// For clients.
     pub clients: SocketAddr,
     /// For what asks for metrics, if that is served.
     pub metrics: Option<SocketAddr>,
+    pub tls: Option<TlsFiles>,
+    /// Whether other machines may come without TLS, and without saying who they are.
+    pub insecure: bool,
+}
+
+impl Listen {
+    /// Who is asked who they are.
+    ///
+    /// Errors: a sentence for an address that other machines reach, where they would come without
+    /// TLS or nobody could log in.
+    fn rules(&self, database: &Database) -> Result<Rules, String> {
+        let address = self.clients.ip();
+        if address.is_loopback() {
+            return Ok(Rules::WhereRolesLogIn);
+        }
+        if self.insecure {
+            tell_line!(
+                "warning: --insecure: whoever reaches {address} can come in plain text, and may do \
+                 everything where no role may log in"
+            );
+            return Ok(Rules::WhereRolesLogIn);
+        }
+        if self.tls.is_none() {
+            return Err(format!(
+                "{address} can be reached from other machines, so the service wants TLS there: \
+                 --tls-cert and --tls-key, or --insecure"
+            ));
+        }
+        if !database.catalog().roles().has_logins() {
+            return Err(format!(
+                "{address} can be reached from other machines, and no role may log in: run \
+                 tidegate -c \"CREATE ROLE x WITH PASSWORD = '…' AND LOGIN = true\" first, or give \
+                 --insecure"
+            ));
+        }
+        Ok(Rules::Always)
+    }
 }
 
 /// Serves `database` on these addresses, to so many connections as `memory` has room for, until
@@ -67,29 +116,30 @@ pub struct Addresses {
 /// nobody waiting. A second signal ends the process at once, with 128 and the signal's number as
 /// its code. The database stays open.
 ///
-/// Errors: a sentence when the address cannot be used.
-pub async fn serve(
-    database: Database,
-    memory: MemoryPlan,
-    listen: Addresses,
-) -> Result<(), String> {
-    let mut all = [Some(listen.clients), listen.metrics].into_iter().flatten();
-    let is_local = all.all(|address| address.ip().is_loopback());
-    assert!(is_local, "the command line takes loopback addresses only");
+/// SIGHUP reads the files of TLS again.
+///
+/// Errors: a sentence when the address or a file cannot be used.
+pub async fn serve(database: Database, memory: MemoryPlan, listen: Listen) -> Result<(), String> {
+    let rules = listen.rules(&database)?;
+    let tls = listen.tls.clone().map(Tls::load).transpose()?.map(Arc::new);
     let listening = |error: std::io::Error| format!("cannot listen to signals: {error}");
     let mut interrupt = signal(SignalKind::interrupt()).map_err(listening)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(listening)?;
+    let reloads = signal(SignalKind::hangup()).map_err(listening)?;
+    let reloads = tokio::spawn(reload_when_told(reloads, tls.clone()));
 
     // Connections are tasks of their own, which outlive the server; they end with their threads.
     let threads =
         crate::thread::pool().map_err(|error| format!("cannot start threads: {error}"))?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let mut server = threads.spawn(listen_until(database, memory, listen, stopped));
+    let server = listen_until((database, memory), (listen, rules, tls), stopped);
+    let mut server = threads.spawn(server);
     let ended = tokio::select! {
         ended = &mut server => Some(ended),
         _ = interrupt.recv() => None,
         _ = terminate.recv() => None,
     };
+    reloads.abort();
     let ended = match ended {
         Some(ended) => Some(ended),
         None => {
@@ -113,9 +163,8 @@ pub async fn serve(
 
 /// Takes connections until `stopped`, then waits for their calls to end.
 async fn listen_until(
-    database: Database,
-    memory: MemoryPlan,
-    listen: Addresses,
+    (database, memory): (Database, MemoryPlan),
+    (listen, rules, tls): (Listen, Rules, Option<Arc<Tls>>),
     stopped: tokio::sync::oneshot::Receiver<()>,
 ) -> Result<(), String> {
     let clients = listen.clients;
@@ -126,14 +175,15 @@ async fn listen_until(
     let service = Service::new(database, &memory).map_err(|status| status.message().to_owned())?;
     let metrics = Metrics::new(service.state().sessions().named("metrics"));
     let connections = Connections::new(memory.connections);
-    let incoming = incoming(&connections, listener, service.state());
-    let service = FlightServiceServer::new(Front(service))
+    let incoming = incoming(&connections, listener, service.state(), tls);
+    let service = FlightServiceServer::new(Guard::new(Front(service), rules))
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(usize::MAX);
     let service = InterceptedService::new(service, move |request| connections.check(request));
     let server = Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
+        .max_concurrent_streams(STREAMS_MAX)
         .add_service(service)
         .serve_with_incoming_shutdown(incoming, async {
             // An error means that the sender is gone, which is a reason to stop too.
@@ -146,24 +196,65 @@ async fn listen_until(
     server.await.map_err(|error| error.to_string())
 }
 
+/// Reads the files of TLS again at each SIGHUP.
+async fn reload_when_told(mut told: Signal, tls: Option<Arc<Tls>>) {
+    while told.recv().await.is_some() {
+        match tls.as_ref().map(|tls| tls.reload()) {
+            None => {}
+            Some(Ok(())) => tell_line!("read the certificates again"),
+            Some(Err(error)) => tell_line!("warning: the certificates stay as they were: {error}"),
+        }
+    }
+}
+
+/// A connection that is ready for bytes.
+struct Secured {
+    bytes: Box<dyn Bytes>,
+    certificate: Option<Arc<str>>,
+    peer: IpAddr,
+    place: OwnedSemaphorePermit,
+    is_refused: bool,
+}
+
+/// A connection behind its handshake, where there is one; `None` where that fails.
+async fn secured(accepted: std::io::Result<Accepted>, tls: Option<Arc<Tls>>) -> Option<Secured> {
+    let Accepted { stream, peer, place, is_refused } = accepted.ok()?;
+    let (bytes, certificate): (Box<dyn Bytes>, _) = match tls {
+        None => (Box::new(stream), None),
+        Some(tls) => match tls.accept(stream).await {
+            Ok((stream, name)) => (Box::new(stream), name.map(Arc::from)),
+            Err(error) => {
+                tracing::debug!(%error, %peer, "a handshake of TLS failed");
+                return None;
+            }
+        },
+    };
+    Some(Secured { bytes, certificate, peer, place, is_refused })
+}
+
 /// Connections as they come. Their sessions are told when they are closed.
 fn incoming(
     connections: &Connections,
     listener: TcpListener,
     state: &Arc<dyn State>,
+    tls: Option<Arc<Tls>>,
 ) -> impl Stream<Item = std::io::Result<Wire>> + use<> {
     let (state, mut last) = (Arc::clone(state), 0);
     let closed = Arc::clone(&state);
     let on_close: Arc<dyn Fn(Connection) + Send + Sync> =
         Arc::new(move |connection| closed.sessions().connection_closed(connection));
-    connections.accept(listener).map_ok(move |accepted| {
+    let secured = connections.accept(listener).map(move |accepted| secured(accepted, tls.clone()));
+    secured.buffer_unordered(HANDSHAKES_MAX).filter_map(std::future::ready).map(move |secured| {
+        let Secured { bytes, certificate, peer, place, is_refused } = secured;
         last += 1;
-        let connection = if accepted.is_refused {
-            Connection::refused(last)
-        } else {
-            state.sessions().connection_opened(Connection(last));
-            Connection(last)
+        let connection = match is_refused {
+            true => Connection::refused(last),
+            false => {
+                state.sessions().connection_opened(Connection(last));
+                Connection(last)
+            }
         };
-        Wire::new((accepted.stream, accepted.place), connection, Arc::clone(&on_close))
+        let link = Link { connection, peer: Some(peer), certificate };
+        Ok(Wire::new((bytes, place), link, Arc::clone(&on_close), PATIENCE))
     })
 }

@@ -258,7 +258,7 @@ fn one_body<T: Message>(
 impl FlightSqlService for Service {
     type FlightService = Service;
 
-    /// Takes any credentials or none and gives a session: only this machine can connect.
+    /// Gives a session to whom the guard has let in.
     async fn do_handshake(
         &self,
         request: Request<Streaming<HandshakeRequest>>,

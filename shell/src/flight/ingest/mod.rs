@@ -18,7 +18,7 @@ use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExist
 use futures::{Stream, StreamExt};
 use tidegate_engine::batch::{WriteOptions, arrow_type, mutations};
 use tidegate_engine::mutation::Mutation;
-use tidegate_engine::{Database, SchemaRef, TableSchema};
+use tidegate_engine::{Database, Permission, Resource, SchemaRef, TableSchema};
 use tonic::Status;
 
 use self::checked_rows::CheckedRows;
@@ -28,8 +28,8 @@ use super::error::{engine_status, invalid, status};
 use super::session::FlightSession;
 use super::session::option::CATALOG;
 use crate::query::assign::convert;
-use crate::query::fit;
 use crate::query::stamp::stamp;
+use crate::query::{Need, fit};
 
 /// Rows handed to the engine at once.
 const ROWS_AT_ONCE_MAX: usize = 8192;
@@ -49,6 +49,7 @@ pub(super) async fn ingest(
     if let Some(catalog) = command.catalog.as_ref().filter(|name| *name != CATALOG) {
         return Err(Status::not_found(format!("catalog '{catalog}' does not exist")));
     }
+    allow(session, command)?;
     let rows = match is_replace(session, command) {
         true => checked(session, command, rows).await?.into_stream()?.left_stream(),
         false => rows.right_stream(),
@@ -86,6 +87,30 @@ async fn write_all(
         }
     }
     Ok(count)
+}
+
+/// Errors: PERMISSION_DENIED where the caller may not make, replace or write the table.
+fn allow(session: &FlightSession, command: &CommandStatementIngest) -> Result<(), Status> {
+    let keyspace = keyspace(session, command);
+    let is_there = session.query.database().catalog().table(&keyspace, &command.table).is_some();
+    let table = Resource::table(&keyspace, &command.table);
+    let needs = match (is_there, is_replace(session, command)) {
+        (true, false) => vec![Need::new(Permission::Modify, table)],
+        (true, true) => vec![
+            Need::new(Permission::Drop, table),
+            Need::new(Permission::Create, Resource::Keyspace(keyspace)),
+        ],
+        (false, _) => vec![Need::new(Permission::Create, Resource::Keyspace(keyspace))],
+    };
+    session.query.allow(&needs).map_err(|error| status(&error))
+}
+
+/// Makes a table, whose maker may do everything with it.
+async fn make(session: &FlightSession, schema: TableSchema) -> Result<SchemaRef, Status> {
+    let made = session.query.database().create_table(schema, false).await.map_err(engine_status)?;
+    let resource = Resource::table(&made.keyspace, &made.name);
+    session.query.hand_over(&resource).await.map_err(|error| status(&error))?;
+    Ok(made)
 }
 
 /// Whether a table is there that is to go.
@@ -141,6 +166,8 @@ async fn open_table(
     command: &CommandStatementIngest,
     rows: &Schema,
 ) -> Result<SchemaRef, Status> {
+    // Rows may have taken long to come.
+    allow(session, command)?;
     let database = session.query.database();
     let keyspace = keyspace(session, command);
     let options = command.table_definition_options.unwrap_or_default();
@@ -155,7 +182,7 @@ async fn open_table(
                     .drop_table(&keyspace, &command.table, true)
                     .await
                     .map_err(engine_status)?;
-                return database.create_table(schema, false).await.map_err(engine_status);
+                return make(session, schema).await;
             }
             TableExistsOption::Fail | TableExistsOption::Unspecified => {
                 return Err(Status::already_exists(format!(
@@ -173,7 +200,7 @@ async fn open_table(
     }
     let dropped = session.dropped(&keyspace, &command.table);
     let schema = new_table(session, command, keyspace, rows, dropped.as_deref())?;
-    database.create_table(schema, false).await.map_err(engine_status)
+    make(session, schema).await
 }
 
 /// Turns rows into what is written; `before` rows of the ingest came earlier.

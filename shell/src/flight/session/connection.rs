@@ -1,17 +1,26 @@
 //! Connections of clients, each with a number of its own.
 //!
 //! Invariant: no two connections of a service have one number, and who waits for the end of one is
-//! told when it is closed. Addresses would not do: a port is taken again.
+//! told when it is closed. Addresses would not do: a port is taken again. A client that does not
+//! begin to speak HTTP/2 in time holds no place for longer.
 
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Sleep;
+use tokio_rustls::server::TlsStream;
+use tonic::Request;
 use tonic::transport::server::Connected;
+
+/// What a client of HTTP/2 sends first.
+const PREFACE_BYTES: usize = 24;
 
 /// Names a connection; 0 stands for none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,37 +41,78 @@ impl Connection {
     }
 }
 
+/// What is known of a connection.
+#[derive(Debug, Clone, Default)]
+pub(in crate::flight) struct Link {
+    pub connection: Connection,
+    pub peer: Option<IpAddr>,
+    /// The common name of the client's certificate, which was verified.
+    pub certificate: Option<Arc<str>>,
+}
+
+impl Link {
+    /// That of a request.
+    pub(in crate::flight) fn of<T>(request: &Request<T>) -> Link {
+        request.extensions().get::<Link>().cloned().unwrap_or_default()
+    }
+}
+
+/// A way for bytes, plain or encrypted.
+pub(in crate::flight) trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl Bytes for TcpStream {}
+impl Bytes for TlsStream<TcpStream> {}
+
 /// The bytes of a connection.
 pub(in crate::flight) struct Wire {
-    stream: TcpStream,
-    connection: Connection,
+    stream: Box<dyn Bytes>,
+    link: Link,
     on_close: Arc<dyn Fn(Connection) + Send + Sync>,
+    /// Until when the client has to have begun, and how many bytes are still to come until it has.
+    /// Later the keepalive of HTTP/2 asks whether it is alive.
+    begins: Option<(Pin<Box<Sleep>>, usize)>,
     /// Its place among all.
     _place: OwnedSemaphorePermit,
 }
 
 impl Wire {
-    /// A wire that calls `on_close` when it is dropped.
+    /// A wire that calls `on_close` when it is dropped. The client has `patience` to begin.
     pub(in crate::flight) fn new(
-        (stream, place): (TcpStream, OwnedSemaphorePermit),
-        connection: Connection,
+        (stream, place): (Box<dyn Bytes>, OwnedSemaphorePermit),
+        link: Link,
         on_close: Arc<dyn Fn(Connection) + Send + Sync>,
+        patience: Duration,
     ) -> Self {
-        Wire { stream, connection, on_close, _place: place }
+        let begins = Some((Box::pin(tokio::time::sleep(patience)), PREFACE_BYTES));
+        Wire { stream, link, on_close, begins, _place: place }
+    }
+
+    /// Whether the client has had its time to begin.
+    fn is_late(&mut self, context: &mut Context<'_>) -> bool {
+        let begins = self.begins.as_mut();
+        begins.is_some_and(|(until, _)| until.as_mut().poll(context).is_ready())
+    }
+
+    /// So many bytes came from the client.
+    fn note(&mut self, bytes: usize) {
+        self.begins = match self.begins.take() {
+            Some((until, left)) if left > bytes => Some((until, left - bytes)),
+            _ => None,
+        };
     }
 }
 
 impl Drop for Wire {
     fn drop(&mut self) {
-        (self.on_close)(self.connection);
+        (self.on_close)(self.link.connection);
     }
 }
 
 impl Connected for Wire {
-    type ConnectInfo = Connection;
+    type ConnectInfo = Link;
 
-    fn connect_info(&self) -> Connection {
-        self.connection
+    fn connect_info(&self) -> Link {
+        self.link.clone()
     }
 }
 
@@ -72,7 +122,13 @@ impl AsyncRead for Wire {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        if self.is_late(context) {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        self.note(buffer.filled().len() - before);
+        read
     }
 }
 
@@ -103,5 +159,38 @@ impl AsyncWrite for Wire {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    async fn wire(patience: Duration) -> (TcpStream, Wire) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        let place = (Box::new(stream) as Box<dyn Bytes>, place);
+        (client, Wire::new(place, Link::default(), Arc::new(|_| ()), patience))
+    }
+
+    #[tokio::test]
+    async fn a_client_has_to_begin_in_time_and_then_has_all_the_time() {
+        let mut bytes = [0; PREFACE_BYTES];
+        let (_client, mut silent) = wire(Duration::ZERO).await;
+        let late = silent.read(&mut bytes).await.unwrap_err();
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+        let (mut client, mut wire) = wire(Duration::from_secs(3600)).await;
+        client.write_all(&[1; PREFACE_BYTES - 1]).await.unwrap();
+        wire.read_exact(&mut bytes[1..]).await.unwrap();
+        assert!(wire.begins.as_ref().is_some_and(|(_, left)| *left == 1));
+        client.write_all(&[1]).await.unwrap();
+        wire.read_exact(&mut bytes[..1]).await.unwrap();
+        assert!(wire.begins.is_none());
     }
 }

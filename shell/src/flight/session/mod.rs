@@ -5,9 +5,9 @@
 //! session whose calls or results are still running is never ended, nor is one that its client
 //! still uses on an open connection ended for another's sake: then a new one is refused. Sessions
 //! of tokens end [`IDLE_SECONDS_MAX`] after their last call, or [`ORPHAN_SECONDS_MAX`] where no
-//! connection that they were used on is open any more; those of connections end with these. Not
-//! here: users. Everyone who reaches the address may do everything, which is why it must be a
-//! loopback address; names only keep clients apart.
+//! connection that they were used on is open any more; those of connections end with these. A
+//! session belongs to the caller that it began with, and no other gets it. Not here: who calls
+//! (`access`). Where nobody is asked, names only keep clients apart.
 
 pub(super) mod connection;
 pub(super) mod option;
@@ -19,19 +19,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use tidegate_engine::clock::Clock;
 use tidegate_engine::hex::Hex;
 use tidegate_engine::{Database, SchemaRef};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Status};
 
-use self::connection::Connection;
+use self::connection::{Connection, Link};
+use super::access::Identity;
 use super::error::status;
 use super::kept::Kept;
 use super::outgoing::Form;
-use super::seal::random;
-use crate::query::{self, QueryMemory, SessionOptions, Statement};
+use super::seal::{Mark, random};
+use crate::password::Passwords;
+use crate::query::{self, AuditEvent, Caller, QueryMemory, SessionOptions, Statement};
 
 /// Sessions kept.
 const SESSIONS_MAX: usize = 4096;
@@ -43,6 +46,13 @@ const IDLE_SECONDS_MAX: u64 = 8 * 3600;
 const ORPHAN_SECONDS_MAX: u64 = 600;
 /// Dropped tables of a session whose keys are remembered.
 const DROPPED_MAX: usize = 64;
+/// Credentials of a connection that were right and are remembered.
+const MARKS_MAX: usize = 8;
+/// Base 64 of credentials. Clients in Go leave out what fills it up.
+const BASIC: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 /// Who comes without a name.
 const NOBODY: &str = "";
 
@@ -167,8 +177,8 @@ pub(super) struct Sessions {
 #[derive(Default)]
 struct All {
     entries: BTreeMap<Name, Entry>,
-    /// Connections that are open.
-    open: BTreeSet<Connection>,
+    /// Connections that are open, with the credentials that were right on them.
+    open: BTreeMap<Connection, Vec<Mark>>,
     /// Sessions that ever were.
     count: u64,
 }
@@ -176,7 +186,7 @@ struct All {
 impl All {
     /// The connection as a set, which is empty when it is closed already.
     fn if_open(&self, connection: Connection) -> BTreeSet<Connection> {
-        self.open.get(&connection).copied().into_iter().collect()
+        self.open.contains_key(&connection).then_some(connection).into_iter().collect()
     }
 }
 
@@ -198,22 +208,75 @@ impl Sessions {
         self.template.database().clock()
     }
 
+    /// Who hashes passwords.
+    pub(super) fn passwords(&self) -> &Arc<Passwords> {
+        self.template.passwords()
+    }
+
+    /// Notes what concerns all.
+    pub(super) fn audit(&self, event: AuditEvent, who: &str, what: &str) {
+        self.template.audit(event, who, what);
+    }
+
     /// Starts a session and returns its token.
     ///
-    /// Errors: RESOURCE_EXHAUSTED when there are too many that cannot be ended.
+    /// Errors: RESOURCE_EXHAUSTED when there are too many that cannot be ended; UNAUTHENTICATED for
+    /// a caller whom nobody asked who it is.
     pub(super) fn start<T>(&self, request: &Request<T>) -> Result<String, Status> {
         let token = Hex(&random::<16>()?).to_string();
-        let user = user(request.metadata());
+        let caller = self.caller(request)?;
+        let user = user_of(&caller, request.metadata());
         let name = Name::Token(token.clone());
-        self.insert(&mut lock(&self.all), name, user, connection(request), false)?;
+        self.insert(&mut lock(&self.all), name, (user, caller), connection(request), false)?;
         Ok(token)
+    }
+
+    /// Who calls.
+    ///
+    /// Errors: UNAUTHENTICATED where nobody asked, though roles may log in.
+    fn caller<T>(&self, request: &Request<T>) -> Result<Caller, Status> {
+        match request.extensions().get::<Identity>() {
+            Some(Identity(caller)) => Ok(caller.clone()),
+            None if self.template.database().catalog().roles().has_logins() => {
+                Err(Status::unauthenticated("this call asks nobody who they are"))
+            }
+            None => Ok(Caller::Owner),
+        }
+    }
+
+    /// The role whose session has this token.
+    ///
+    /// Errors: UNAUTHENTICATED for a token that is not known (any more), and for one from before
+    /// anybody was asked who they are.
+    pub(super) fn role_of(&self, token: &str) -> Result<Arc<str>, Status> {
+        let all = lock(&self.all);
+        let entry = all.entries.get(&Name::Token(token.to_owned())).ok_or_else(closed)?;
+        match entry.session.query.caller() {
+            Caller::Role(role) => Ok(Arc::clone(role)),
+            Caller::Owner => Err(closed()),
+        }
+    }
+
+    /// Whether these credentials were right on this connection.
+    pub(super) fn is_marked(&self, connection: Connection, mark: &Mark) -> bool {
+        lock(&self.all).open.get(&connection).is_some_and(|marks| marks.contains(mark))
+    }
+
+    /// Remembers that they were, until the connection is closed.
+    pub(super) fn mark(&self, connection: Connection, mark: Mark) {
+        if let Some(marks) = lock(&self.all).open.get_mut(&connection) {
+            if marks.len() >= MARKS_MAX {
+                marks.remove(0);
+            }
+            marks.push(mark);
+        }
     }
 
     fn insert(
         &self,
         all: &mut All,
         name: Name,
-        user: String,
+        (user, caller): (String, Caller),
         connection: Connection,
         was_used: bool,
     ) -> Result<Arc<FlightSession>, Status> {
@@ -233,7 +296,7 @@ impl Sessions {
         make_room(all, SESSIONS_MAX, now_ns, |_| true).map_err(|()| {
             Status::resource_exhausted(format!("{SESSIONS_MAX} sessions are in use: try later"))
         })?;
-        let query = self.named(&format!("{user}#{number}"));
+        let query = self.named(&format!("{user}#{number}")).of_caller(caller);
         let session = Arc::new(FlightSession::new(query, Arc::clone(&self.kept), now_ns));
         let entry = Entry { session: Arc::clone(&session), user, connections, was_used, number };
         all.insert(name, entry);
@@ -242,26 +305,24 @@ impl Sessions {
 
     /// The session of a request: that of its token, else that of its connection and user.
     ///
-    /// Errors: UNAUTHENTICATED for a token that is not known (any more); RESOURCE_EXHAUSTED when
-    /// there are too many sessions.
+    /// Errors: UNAUTHENTICATED for a token that is not known (any more), or is another caller's;
+    /// RESOURCE_EXHAUSTED when there are too many sessions.
     pub(super) fn of<T>(&self, request: &Request<T>) -> Result<Held, Status> {
-        let (name, connection) = (name(request), connection(request));
+        let (caller, connection) = (self.caller(request)?, connection(request));
+        let name = name(request, &caller);
         let mut all = lock(&self.all);
         let connections = all.if_open(connection);
-        let session = match all.entries.get_mut(&name) {
+        let own = all.entries.get_mut(&name);
+        let session = match own.filter(|entry| *entry.session.query.caller() == caller) {
             Some(entry) => {
                 entry.connections.extend(connections);
                 entry.was_used = true;
                 Arc::clone(&entry.session)
             }
             None => match &name {
-                Name::Token(_) => {
-                    return Err(Status::unauthenticated(
-                        "the session of this token is closed: connect again",
-                    ));
-                }
+                Name::Token(_) => return Err(closed()),
                 Name::Connection(_, user) => {
-                    let user = user.clone();
+                    let user = (user.clone(), caller);
                     self.insert(&mut all, name, user, connection, true)?
                 }
             },
@@ -272,12 +333,13 @@ impl Sessions {
 
     /// Ends the session of a request; false when it has none.
     pub(super) fn end<T>(&self, request: &Request<T>) -> bool {
-        lock(&self.all).entries.remove(&name(request)).is_some()
+        let Ok(caller) = self.caller(request) else { return false };
+        lock(&self.all).entries.remove(&name(request, &caller)).is_some()
     }
 
     /// A connection is open from now on.
     pub(super) fn connection_opened(&self, connection: Connection) {
-        lock(&self.all).open.insert(connection);
+        lock(&self.all).open.insert(connection, Vec::new());
     }
 
     /// A connection is closed: its own sessions end.
@@ -310,19 +372,28 @@ fn make_room(
 }
 
 fn connection<T>(request: &Request<T>) -> Connection {
-    request.extensions().get::<Connection>().copied().unwrap_or_default()
+    Link::of(request).connection
 }
 
 /// The session that a request is for.
-fn name<T>(request: &Request<T>) -> Name {
+fn name<T>(request: &Request<T>, caller: &Caller) -> Name {
     match authorization(request.metadata()) {
         Some(("bearer", token)) => Name::Token(token.to_owned()),
-        _ => Name::Connection(connection(request), user(request.metadata())),
+        _ => Name::Connection(connection(request), user_of(caller, request.metadata())),
     }
 }
 
+/// What a client of this caller is called.
+fn user_of(caller: &Caller, headers: &MetadataMap) -> String {
+    caller.role().map_or_else(|| user(headers), str::to_owned)
+}
+
+fn closed() -> Status {
+    Status::unauthenticated("the session of this token is closed: connect again")
+}
+
 /// Scheme, in lower case, and value of the header `authorization`.
-fn authorization(headers: &MetadataMap) -> Option<(&'static str, &str)> {
+pub(super) fn authorization(headers: &MetadataMap) -> Option<(&'static str, &str)> {
     let (scheme, value) = headers.get("authorization")?.to_str().ok()?.split_once(' ')?;
     let known = ["bearer", "basic"].into_iter().find(|known| scheme.eq_ignore_ascii_case(known))?;
     Some((known, value.trim()))
@@ -331,9 +402,14 @@ fn authorization(headers: &MetadataMap) -> Option<(&'static str, &str)> {
 /// The user of Basic credentials, which some clients send with every call.
 fn user(headers: &MetadataMap) -> String {
     let Some(("basic", encoded)) = authorization(headers) else { return NOBODY.to_owned() };
-    let decoded = BASE64_STANDARD.decode(encoded).unwrap_or_default();
-    let text = String::from_utf8_lossy(&decoded);
-    text.split_once(':').map_or(NOBODY, |(user, _)| user).to_owned()
+    credentials(encoded).map_or(NOBODY.to_owned(), |(user, _)| user)
+}
+
+/// User and password of Basic credentials.
+pub(super) fn credentials(encoded: &str) -> Option<(String, String)> {
+    let text = String::from_utf8(BASIC.decode(encoded).ok()?).ok()?;
+    let (user, password) = text.split_once(':')?;
+    Some((user.to_owned(), password.to_owned()))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -374,7 +450,7 @@ mod tests {
             let connection = Connection(connection);
             self.sessions.connection_opened(connection);
             let mut request = Request::new(());
-            request.extensions_mut().insert(connection);
+            request.extensions_mut().insert(Link { connection, ..Link::default() });
             if !authorization.is_empty() {
                 request.metadata_mut().insert("authorization", authorization.parse().unwrap());
             }
@@ -382,7 +458,7 @@ mod tests {
         }
 
         fn basic(&self, connection: u64, user: &str) -> Request<()> {
-            let encoded = BASE64_STANDARD.encode(format!("{user}:password"));
+            let encoded = BASIC.encode(format!("{user}:password"));
             self.request(connection, &format!("Basic {encoded}"))
         }
 
@@ -403,6 +479,24 @@ mod tests {
 
     fn is_marked(session: &FlightSession) -> bool {
         lock(&session.options).contains_key("mark")
+    }
+
+    #[test]
+    fn credentials_are_read_with_what_fills_them_up_and_without() {
+        for (encoded, wanted) in [
+            ("YTpi", Some(("a", "b"))),
+            ("YTpiYw==", Some(("a", "bc"))),
+            ("YTpiYw", Some(("a", "bc"))),
+            ("YTpiOmM=", Some(("a", "b:c"))),
+            ("YQ==", None),
+            ("a:b", None),
+            ("/////w==", None),
+            ("", None),
+        ] {
+            let found = credentials(encoded);
+            let found = found.as_ref().map(|(user, word)| (user.as_str(), word.as_str()));
+            assert_eq!(found, wanted, "{encoded}");
+        }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

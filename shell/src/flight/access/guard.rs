@@ -1,0 +1,241 @@
+//! Each call of Flight, behind the question who it is.
+//!
+//! | header `authorization` | what it costs |
+//! |---|---|
+//! | `Bearer`, the token of a handshake | a look-up |
+//! | `Basic`, as some clients send with every call | a hash on each connection, then look-ups |
+//! | none, on a connection with a client's certificate | a look-up |
+//!
+//! Invariant: [`Guard`] hands on no call without an [`Identity`]. Whether a name or a password was
+//! wrong is not told, neither by the text of the error nor by the time that it takes.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use arrow_flight::flight_service_server::FlightService;
+use arrow_flight::{
+    Action, Criteria, Empty, FlightData, FlightDescriptor, FlightInfo, HandshakeRequest, PollInfo,
+    SchemaResult, Ticket,
+};
+use tonic::{Request, Response, Status, Streaming};
+
+use super::attempts::Attempts;
+use super::identity::Identity;
+use crate::flight::front::Front;
+use crate::flight::service::State;
+use crate::flight::session::connection::Link;
+use crate::flight::session::{authorization, credentials};
+use crate::password::{Busy, Passwords};
+use crate::query::{AuditEvent, Caller};
+
+/// Who is asked who they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::flight) enum Rules {
+    /// Everyone, as soon as a role may log in.
+    WhereRolesLogIn,
+    /// Everyone, always: others reach the address.
+    Always,
+}
+
+/// What a request says of its caller.
+struct Claim {
+    /// Scheme and value of the header.
+    authorization: Option<(&'static str, String)>,
+    link: Link,
+}
+
+impl Claim {
+    fn of<T>(request: &Request<T>) -> Self {
+        let said = authorization(request.metadata());
+        let authorization = said.map(|(scheme, value)| (scheme, value.to_owned()));
+        Claim { authorization, link: Link::of(request) }
+    }
+}
+
+/// See the head of this file.
+pub(in crate::flight) struct Guard {
+    front: Front,
+    state: Arc<dyn State>,
+    rules: Rules,
+    passwords: Arc<Passwords>,
+    attempts: Attempts,
+}
+
+impl Guard {
+    pub(in crate::flight) fn new(front: Front, rules: Rules) -> Self {
+        let state = Arc::clone(front.0.state());
+        let passwords = Arc::clone(state.sessions().passwords());
+        Guard { front, state, rules, passwords, attempts: Attempts::default() }
+    }
+
+    /// The same request, with the identity of its caller.
+    ///
+    /// Errors: UNAUTHENTICATED for who says nothing, or something wrong; RESOURCE_EXHAUSTED for who
+    /// tries too often.
+    async fn check<T>(&self, mut request: Request<T>) -> Result<Request<T>, Status> {
+        let has_logins = self.state.database().catalog().roles().has_logins();
+        let claim = Claim::of(&request);
+        let caller = match (has_logins, self.rules) {
+            (true, _) => Caller::Role(self.role(claim).await?),
+            (false, Rules::WhereRolesLogIn) => Caller::Owner,
+            (false, Rules::Always) => {
+                return Err(Status::unauthenticated(
+                    "no role may log in, and this address can be reached from other machines: \
+                     create one with CREATE ROLE … WITH PASSWORD = '…' AND LOGIN = true, in a \
+                     shell on the data directory",
+                ));
+            }
+        };
+        request.extensions_mut().insert(Identity(caller));
+        Ok(request)
+    }
+
+    /// The role that a request comes as. It may log in at this moment.
+    async fn role(&self, Claim { authorization, link }: Claim) -> Result<Arc<str>, Status> {
+        let role = match authorization {
+            Some(("bearer", token)) => self.state.sessions().role_of(&token)?,
+            Some((_, encoded)) => self.role_of_password(&encoded, &link).await?,
+            None => match link.certificate {
+                Some(name) => name,
+                None => {
+                    return Err(Status::unauthenticated(
+                        "the header 'authorization' is missing: connect with user and password, or \
+                         with the certificate of a client",
+                    ));
+                }
+            },
+        };
+        match self.state.database().catalog().roles().login(&role) {
+            Some(_) => Ok(role),
+            None => Err(Status::unauthenticated(format!("role '{role}' may not log in"))),
+        }
+    }
+
+    /// The role whose name and password these are, in base 64.
+    async fn role_of_password(&self, encoded: &str, link: &Link) -> Result<Arc<str>, Status> {
+        let (user, password) = credentials(encoded).ok_or_else(|| {
+            Status::unauthenticated("Basic credentials are user:password in base 64")
+        })?;
+        let catalog = self.state.database().catalog();
+        let role = catalog.roles().login(&user);
+        let hash = role.and_then(|role| role.options.password.as_ref());
+        let hash = hash.map(|hash| hash.as_phc().to_owned());
+        let sessions = self.state.sessions();
+        // What was right once on this connection is right until the password changes.
+        let mark = hash.as_deref().map(|hash| self.state.seal().mark(&[encoded, hash]));
+        if mark.is_some_and(|mark| sessions.is_marked(link.connection, &mark)) {
+            return Ok(user.into());
+        }
+        let peer = link.peer.unwrap_or(IpAddr::from([0, 0, 0, 0]));
+        let now_ns = self.state.database().clock().monotonic_ns();
+        let attempt = self.attempts.begin(peer, &user, now_ns).map_err(|wait| {
+            Status::resource_exhausted(format!(
+                "too many wrong passwords of user '{user}' or from {peer}: try again in {} s",
+                wait.as_secs() + 1
+            ))
+        })?;
+        match self.passwords.verify(password, hash).await {
+            Ok(true) => {
+                self.attempts.give_back(attempt);
+                if let Some(mark) = mark {
+                    sessions.mark(link.connection, mark);
+                }
+                self.note(AuditEvent::Login, &user, peer);
+                Ok(user.into())
+            }
+            Ok(false) => {
+                self.note(AuditEvent::RefusedLogin, &user, peer);
+                Err(Status::unauthenticated("user or password is wrong"))
+            }
+            Err(Busy) => {
+                self.attempts.give_back(attempt);
+                Err(Status::resource_exhausted("many clients log in at once: try again"))
+            }
+        }
+    }
+
+    fn note(&self, event: AuditEvent, user: &str, peer: IpAddr) {
+        self.state.sessions().audit(event, user, &format!("from {peer}"));
+    }
+}
+
+#[tonic::async_trait]
+impl FlightService for Guard {
+    type HandshakeStream = <Front as FlightService>::HandshakeStream;
+    type ListFlightsStream = <Front as FlightService>::ListFlightsStream;
+    type DoGetStream = <Front as FlightService>::DoGetStream;
+    type DoPutStream = <Front as FlightService>::DoPutStream;
+    type DoActionStream = <Front as FlightService>::DoActionStream;
+    type ListActionsStream = <Front as FlightService>::ListActionsStream;
+    type DoExchangeStream = <Front as FlightService>::DoExchangeStream;
+
+    async fn handshake(
+        &self,
+        request: Request<Streaming<HandshakeRequest>>,
+    ) -> Result<Response<Self::HandshakeStream>, Status> {
+        self.front.handshake(self.check(request).await?).await
+    }
+
+    async fn list_flights(
+        &self,
+        request: Request<Criteria>,
+    ) -> Result<Response<Self::ListFlightsStream>, Status> {
+        self.front.list_flights(self.check(request).await?).await
+    }
+
+    async fn get_flight_info(
+        &self,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>, Status> {
+        self.front.get_flight_info(self.check(request).await?).await
+    }
+
+    async fn poll_flight_info(
+        &self,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<PollInfo>, Status> {
+        self.front.poll_flight_info(self.check(request).await?).await
+    }
+
+    async fn get_schema(
+        &self,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<SchemaResult>, Status> {
+        self.front.get_schema(self.check(request).await?).await
+    }
+
+    async fn do_get(
+        &self,
+        request: Request<Ticket>,
+    ) -> Result<Response<Self::DoGetStream>, Status> {
+        self.front.do_get(self.check(request).await?).await
+    }
+
+    async fn do_put(
+        &self,
+        request: Request<Streaming<FlightData>>,
+    ) -> Result<Response<Self::DoPutStream>, Status> {
+        self.front.do_put(self.check(request).await?).await
+    }
+
+    async fn do_action(
+        &self,
+        request: Request<Action>,
+    ) -> Result<Response<Self::DoActionStream>, Status> {
+        self.front.do_action(self.check(request).await?).await
+    }
+
+    async fn list_actions(
+        &self,
+        request: Request<Empty>,
+    ) -> Result<Response<Self::ListActionsStream>, Status> {
+        self.front.list_actions(self.check(request).await?).await
+    }
+
+    async fn do_exchange(
+        &self,
+        request: Request<Streaming<FlightData>>,
+    ) -> Result<Response<Self::DoExchangeStream>, Status> {
+        self.front.do_exchange(self.check(request).await?).await
+    }
+}
