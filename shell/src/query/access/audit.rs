@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
+use crate::query::error::{ErrorKind, QueryError};
 use crate::query::parse::statement::Statement;
 
 /// Records that are kept.
@@ -101,15 +102,15 @@ impl Audit {
         at_us: i64,
         event: AuditEvent,
         (who, what): (&str, &str),
-        error: Option<String>,
+        error: Option<&QueryError>,
     ) {
         let name = event.name();
-        match (&error, event) {
-            (Some(error), _) => tracing::warn!(target: "audit", event = name, who, what, %error),
-            (None, AuditEvent::RefusedLogin) => {
-                tracing::warn!(target: "audit", event = name, who, what);
-            }
-            (None, _) => tracing::info!(target: "audit", event = name, who, what),
+        let is_refused = event == AuditEvent::RefusedLogin
+            || error.is_some_and(|error| error.kind == ErrorKind::Denied);
+        let error = error.map(ToString::to_string);
+        match is_refused {
+            true => tracing::warn!(target: "audit", event = name, who, what, error),
+            false => tracing::info!(target: "audit", event = name, who, what, error),
         }
         let cut = |text: &str| text[..text.floor_char_boundary(TEXT_BYTES_MAX)].to_owned();
         let (who, what) = (cut(who), cut(what));

@@ -52,9 +52,8 @@ impl Session {
     pub(in crate::query) fn audit_statement<T>(&self, statement: &Statement, ended: &Result<T>) {
         let Some(event) = AuditEvent::of(statement) else { return };
         let at_us = self.database.clock().wall_us();
-        let error = ended.as_ref().err().map(ToString::to_string);
         let who = (self.caller.name(), statement.text());
-        self.options.journal.audit().add(at_us, event, who, error);
+        self.options.journal.audit().add(at_us, event, who, ended.as_ref().err());
     }
 
     /// The keyspace that a name says or leaves out.
