@@ -48,6 +48,7 @@ pub enum Target {
     /// Bounds the ratio of figure to baseline, not the figure.
     RatioAtMost(f64),
     RatioAtLeast(f64),
+    RatioWithin(f64, f64),
     /// Shown for comparison only.
     None,
 }
@@ -73,6 +74,9 @@ impl Row<'_> {
             Target::AtMost(bound) => Some(self.figure <= bound),
             Target::RatioAtMost(bound) => self.ratio().map(|ratio| ratio <= bound),
             Target::RatioAtLeast(bound) => self.ratio().map(|ratio| ratio >= bound),
+            Target::RatioWithin(least, most) => {
+                self.ratio().map(|ratio| (least..=most).contains(&ratio))
+            }
             Target::None => None,
         }
     }
@@ -83,6 +87,7 @@ impl Row<'_> {
             Target::AtMost(bound) => format!("<= {}", number(bound)),
             Target::RatioAtMost(bound) => format!("ratio <= {}", number(bound)),
             Target::RatioAtLeast(bound) => format!("ratio >= {}", number(bound)),
+            Target::RatioWithin(least, most) => format!("ratio {least} to {most}"),
             Target::None => "-".into(),
         }
     }

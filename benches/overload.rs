@@ -1,0 +1,51 @@
+//! `cargo bench --bench overload`: what shards do that are asked for more than they can do.
+//!
+//! Clients are threads of this process that ask through the library, so they take a part of the
+//! same cores. A closed client keeps a number of reads in flight; an open one asks at times that a
+//! Poisson process draws, whatever became of earlier reads. What is compared runs in turns.
+//!
+//! `-- --picture=FILE.svg` draws goodput against offered load.
+
+#![expect(clippy::unwrap_used, reason = "a benchmark stops where it fails")]
+
+#[path = "overload/client.rs"]
+mod client;
+#[allow(dead_code, reason = "a group uses of the frame what it needs")]
+#[path = "frame/mod.rs"]
+mod frame;
+#[path = "overload/goodput.rs"]
+mod goodput;
+#[path = "overload/hot.rs"]
+mod hot;
+#[path = "overload/levels.rs"]
+mod levels;
+#[path = "overload/limiter.rs"]
+mod limiter;
+#[path = "overload/memory.rs"]
+mod memory;
+#[path = "overload/refusal.rs"]
+mod refusal;
+#[path = "overload/shards.rs"]
+mod shards;
+#[path = "overload/world.rs"]
+mod world;
+
+use frame::{Arguments, print_head};
+use tidegate::allocator::Allocator;
+
+/// What the program takes its memory from.
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
+
+fn main() {
+    let arguments = Arguments::parse();
+    print_head(&arguments);
+    // Each part prints its own rows.
+    limiter::print(&arguments);
+    refusal::print(&arguments);
+    hot::print(&arguments);
+    shards::print(&arguments);
+    goodput::print(&arguments);
+    levels::print(&arguments);
+    memory::print(&arguments);
+}

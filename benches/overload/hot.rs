@@ -1,0 +1,90 @@
+//! One partition that is asked too much: what is left for others, and what its limit lets through.
+
+use std::time::Duration;
+
+use crate::client::{Closed, Rates, side_by_side, spread};
+use crate::frame::{Arguments, Row, Target, median};
+use crate::world::{ROWS, World};
+
+/// Partitions that are read evenly.
+const PARTITIONS: i64 = 2000;
+const IN_FLIGHT: usize = 16;
+/// The hot client has so many times the reads in flight, of so many times the rows.
+const HOT_IN_FLIGHT: usize = 8 * IN_FLIGHT;
+const HOT_ROWS: i64 = 10 * ROWS;
+/// A client that was refused asks again after a moment: otherwise it has a core for itself.
+const PAUSE: Duration = Duration::from_millis(20);
+const ROUNDS: usize = 3;
+/// How long a limit takes until a burst at its start is forgotten.
+const SETTLED: Duration = Duration::from_secs(3);
+
+/// Limits, and the partitions that have each: enough that chance is small.
+const LIMITS: [(u32, i64); 3] = [(10, 32), (200, 4), (5000, 1)];
+
+fn print_neighbours(arguments: &Arguments) {
+    let (hammered, limited) =
+        ("even reads beside a hot partition", "the same, limited to 10 reads a second");
+    if !arguments.wants(hammered) && !arguments.wants(limited) {
+        return;
+    }
+    let world = World::open(None, 128 << 20);
+    let even = world.table("even", PARTITIONS, ROWS, None);
+    let free = world.table("hot", 1, HOT_ROWS, None);
+    let held = world.table("limited", 1, HOT_ROWS, Some(10));
+    let uniform = Closed::new(IN_FLIGHT, |number| world.read(&even, spread(number, PARTITIONS)));
+    let asked = &world;
+    let hot = |schema| {
+        let ask = move |_: u64| asked.read(schema, 0);
+        Closed { in_flight: HOT_IN_FLIGHT, pause: PAUSE, ask }
+    };
+    let (on_free, on_held) = (hot(&free), hot(&held));
+    let window = Duration::from_millis(arguments.scale(1000, 3000) as u64);
+    let (short, long) = (Duration::from_millis(300), Duration::from_millis(1500));
+    let mut all: [Vec<f64>; 3] = Default::default();
+    for _ in 0..arguments.scale(1, ROUNDS) {
+        let alone = side_by_side((short, window), &[&uniform]);
+        let beside = side_by_side((short, window), &[&uniform, &on_free]);
+        let limited = side_by_side((long, window), &[&uniform, &on_held]);
+        for (of, rates) in all.iter_mut().zip([alone, beside, limited]) {
+            of.push(rates[0].served / 1e3);
+        }
+    }
+    let [alone, beside, held] = all.map(median);
+    for (name, figure, target) in
+        [(hammered, beside, Target::RatioAtMost(0.5)), (limited, held, Target::RatioAtLeast(0.95))]
+    {
+        let baseline = Some(("alone", alone));
+        Row { name, unit: "k/s", figure, baseline, target }.print(arguments);
+    }
+    world.close();
+}
+
+fn print_accepted(arguments: &Arguments) {
+    let name = |limit: u32| format!("hot partition, accepted a second, limit {limit}");
+    if !LIMITS.iter().any(|(limit, _)| arguments.wants(&name(*limit))) {
+        return;
+    }
+    let world = World::open(Some(1), 64 << 20);
+    for (limit, partitions) in LIMITS {
+        let name = name(limit);
+        if !arguments.wants(&name) {
+            continue;
+        }
+        let schema = world.table(&format!("limit_{limit}"), partitions, 1, Some(limit));
+        let client =
+            Closed::new(IN_FLIGHT, |number| world.read(&schema, number as i64 % partitions));
+        let window = Duration::from_secs(arguments.scale(2, 10) as u64);
+        let Rates { served, .. } = side_by_side((SETTLED, window), &[&client])[0];
+        let figure = served / partitions as f64;
+        let baseline = Some(("the limit", f64::from(limit)));
+        let target = Target::RatioWithin(0.9, 1.1);
+        Row { name: &name, unit: "reads/s", figure, baseline, target }.print(arguments);
+    }
+    world.close();
+}
+
+/// Runs the rows if they are wanted.
+pub fn print(arguments: &Arguments) {
+    print_neighbours(arguments);
+    print_accepted(arguments);
+}
