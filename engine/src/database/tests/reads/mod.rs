@@ -6,7 +6,6 @@ mod deadlines;
 mod hot;
 mod killed;
 mod partition_limit;
-mod shares;
 mod tombstones;
 mod waits;
 mod watched;
