@@ -178,14 +178,15 @@ impl<T, P, C> Class<T, P, C> {
         let lane = &self.lanes[at];
         let borrowed = self.sum(|lane| u64::from(lane.running.saturating_sub(lane.turns)));
         let spare_turns = self.shared_turns.saturating_sub(borrowed);
-        let borrowed = self.sum(|lane| lane.memory_bytes.saturating_sub(lane.part));
+        let of_lane = |lane: &Lane<T, P, C>| lane.memory_bytes.saturating_sub(lane.part);
+        let by_others = self.sum(of_lane).saturating_sub(of_lane(lane));
         Facts {
             running: lane.running,
             turns: lane.turns,
             spare_turns: u32::try_from(spare_turns).unwrap_or(u32::MAX),
             used: lane.memory_bytes,
             part: lane.part,
-            spare: self.shared_bytes.saturating_sub(borrowed),
+            spare: self.shared_bytes.saturating_sub(by_others),
             has_blessed: lane.blessed.is_some(),
         }
     }
@@ -300,7 +301,7 @@ impl<T, P, C> Class<T, P, C> {
                 self.lanes[at].totals.killed += 1;
                 let Facts { used, part, spare, .. } = facts;
                 return Err(Error::short(format!(
-                    "{} hold {used} bytes, where {part} are theirs and {spare} are there to borrow, \
+                    "{} hold {used} bytes, where {part} are theirs and {spare} may be borrowed, \
                      and one that holds {held} of them was ended when it asked for {bytes} more: \
                      read less at once, run fewer at once, or give the level more shares",
                     self.whose(at)

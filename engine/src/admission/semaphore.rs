@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! all that reads of a class may have = one half by shares + one half that whoever needs it borrows
-//! bytes of a level:  0 ──── its part ──── and what it borrowed ──── 2 × its part ──── 4 × its part
-//!                      all go on         who begins waits         one goes on        who asks ends
+//! bytes of a level:  0 ── its part, what it may borrow ── and its part ── and 3 times its part
+//!                      all go on                  who begins waits   one goes on   who asks ends
 //! ```
 //! Invariant: where no read of a level runs, one may begin; where only one read has memory, it gets
 //! what it asks for. So whatever is held, some read goes on. The order of the rules counts: the
 //! first that fits decides.
 
-/// Times its part that a level holds, beyond what is there to borrow, when only one of its reads
-/// goes on.
+/// Times its part that a level holds, beyond what it may borrow, when only one of its reads goes
+/// on.
 const SERIALIZE_TIMES: u64 = 2;
 /// The same when whoever asks for more is ended.
 const KILL_TIMES: u64 = 4;
@@ -28,7 +28,7 @@ pub(super) struct Facts {
     pub used: u64,
     /// Bytes that are its own.
     pub part: u64,
-    /// Bytes that are there to borrow.
+    /// Bytes that others have not borrowed: what it has borrowed itself is among them.
     pub spare: u64,
     /// Whether one of its reads goes on alone, beyond the limit.
     pub has_blessed: bool,
@@ -42,7 +42,7 @@ impl Facts {
 
     /// Bytes that its reads may have beside those that they hold.
     pub fn free_bytes(&self) -> u64 {
-        self.part.saturating_sub(self.used).saturating_add(self.spare)
+        self.part.saturating_add(self.spare).saturating_sub(self.used)
     }
 }
 
@@ -151,6 +151,9 @@ mod tests {
             ("who runs may go over its part", full, more(99), Yes),
             ("but not to twice its part", full, more(100), Bless),
             ("what is there to borrow is no excess", lent, more(49), Yes),
+            ("nor is what it has borrowed", Facts { used: 400, ..lent }, more(99), Yes),
+            ("beyond that it is", Facts { used: 400, ..lent }, more(100), Bless),
+            ("and ends who asks for more", Facts { used: 600, ..lent }, more(100), Kill),
             ("one goes on at a time", blessed, more(1), NoMemory),
             ("it goes on up to the last limit", blessed, go_on(199), Yes),
             ("and not beyond it", blessed, go_on(200), Kill),

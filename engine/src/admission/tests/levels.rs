@@ -136,12 +136,13 @@ fn beyond_twice_its_part_one_read_goes_on_and_beyond_four_times_none() {
     let (first, one) = grown(first, 240 * KIB);
     let (mut second, two) = grown(second, 240 * KIB);
     assert_eq!(world.status().memory_bytes, 3 * BASE + ((4 * 240) << 10));
-    let third_alone = grown(third, 200 * KIB);
+    // More than 1,536 KiB: twice the part beyond what may be borrowed.
+    let third_alone = grown(third, 400 * KIB);
     let mut starved = grow(first, 200 * KIB);
     assert!((&mut starved).now_or_never().is_none(), "the third goes on alone");
     assert_eq!(world.status().aside, 1, "meanwhile others may have its turn");
     let (third, three) = third_alone;
-    let (third, ended) = grow(third, 1000 * KIB).now_or_never().expect("it is told at once");
+    let (third, ended) = grow(third, 1100 * KIB).now_or_never().expect("it is told at once");
     let text = ended.unwrap_err().to_string();
     assert!(text.contains("was ended") && text.contains("'default'"), "{text}");
     assert_eq!(world.admission.level_status(LevelId::DEFAULT).killed, 1);
