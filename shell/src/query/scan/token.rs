@@ -54,7 +54,8 @@ impl ScalarUDFImpl for TokenOf {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let types = key_types(&args.arg_fields)?;
+        // The planner may put what equals a key column in a join into its place.
+        let types = named_types(&args.arg_fields)?;
         let arrays = args.args.iter().map(|arg| arg.to_array(args.number_rows));
         let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
         let token = |row: usize| {
@@ -83,6 +84,11 @@ fn key_types(fields: &[FieldRef]) -> Result<Vec<DataType>> {
              of values stands beside one of columns, as in token(pk) > token(5)"
         );
     }
+    named_types(fields)
+}
+
+/// Errors: `Plan` for fields of user types.
+fn named_types(fields: &[FieldRef]) -> Result<Vec<DataType>> {
     let types: Option<Vec<DataType>> = fields.iter().map(|field| named_type(field)).collect();
     match types {
         Some(types) => Ok(types),
