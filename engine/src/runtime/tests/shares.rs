@@ -53,8 +53,8 @@ fn turns_go_by_shares_however_many_tasks_a_group_has() {
             let handle = start_counting(3).await;
             set(&handle, shares).await;
             let all = FuturesUnordered::new();
-            for group in 0..3 {
-                (0..tasks[group]).for_each(|_| all.push(work(&handle, group, 10_000)));
+            for (group, count) in tasks.into_iter().enumerate() {
+                (0..count).for_each(|_| all.push(work(&handle, group, 10_000)));
             }
             let mut all = std::pin::pin!(all.collect::<Vec<()>>());
             let total = wanted.iter().sum::<u64>();
