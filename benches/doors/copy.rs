@@ -1,11 +1,9 @@
 //! COPY of files into a table, durable at its end.
 
-use std::time::Duration;
-
 use tidegate::query::{Session, SessionOptions};
 use tidegate_engine::{Database, Options};
 
-use crate::frame::{Arguments, Row, Target};
+use crate::frame::{Arguments, Row, Target, wall};
 
 const TABLE: &str = "(pk bigint, ck bigint, v text, PRIMARY KEY (pk, ck))";
 
@@ -39,9 +37,4 @@ pub async fn print(arguments: &Arguments) {
         Row { name: &name, unit: "rows/s", figure, baseline: None, target }.print(arguments);
     }
     database.close().await.unwrap();
-}
-
-fn wall() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }

@@ -26,7 +26,7 @@ use tonic::transport::Channel;
 
 use crate::bare::{self, Answers};
 use crate::frame::table::VALUE_BYTES;
-use crate::frame::{Arguments, Row, Target, median};
+use crate::frame::{Arguments, Row, Target, median, wall};
 use crate::server::Server;
 
 const CLIENTS: usize = 64;
@@ -155,11 +155,6 @@ async fn scan_in_process(directory: &Path) -> f64 {
 /// Bytes of the values of a batch: two numbers, a value and where it ends.
 fn arrow_bytes(batch: &RecordBatch) -> usize {
     batch.num_rows() * (8 + 8 + VALUE_BYTES + 4)
-}
-
-fn wall() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
 fn descriptor(handle: Bytes) -> FlightDescriptor {

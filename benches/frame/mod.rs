@@ -152,6 +152,11 @@ pub fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     (result, start.elapsed())
 }
 
+/// A moment, for the time between two of them.
+pub fn wall() -> Duration {
+    clock(ClockId::Monotonic)
+}
+
 /// The median of several measurements.
 pub fn median(mut values: Vec<f64>) -> f64 {
     assert!(!values.is_empty(), "nothing was measured");
@@ -161,20 +166,20 @@ pub fn median(mut values: Vec<f64>) -> f64 {
 
 /// CPU time that the whole process spends while `work` runs.
 pub async fn cpu_timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
-    let start = cpu(ClockId::ProcessCPUTime);
+    let start = clock(ClockId::ProcessCPUTime);
     let result = work.await;
-    (result, cpu(ClockId::ProcessCPUTime) - start)
+    (result, clock(ClockId::ProcessCPUTime) - start)
 }
 
 /// The CPU time of this thread alone: of a stretch that waits for nothing, whatever else the
 /// machine does.
 pub fn thread_cpu_timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
-    let start = cpu(ClockId::ThreadCPUTime);
+    let start = clock(ClockId::ThreadCPUTime);
     let result = work();
-    (result, cpu(ClockId::ThreadCPUTime) - start)
+    (result, clock(ClockId::ThreadCPUTime) - start)
 }
 
-fn cpu(clock: ClockId) -> Duration {
+fn clock(clock: ClockId) -> Duration {
     let now = clock_gettime(clock);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }

@@ -2,9 +2,9 @@
 
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
 
-use crate::frame::{Arguments, Row, Target};
+use crate::frame::{Arguments, Row, Target, wall};
 use crate::tables::{TABLES, query, write_tables};
-use crate::world::{World, wall};
+use crate::world::World;
 
 const SUM: &str = "TPC-H, sum of 22 queries";
 

@@ -1,13 +1,12 @@
 //! A session with tables in it, and what its statements say of themselves.
 
-use std::time::Duration;
-
 use arrow::array::RecordBatch;
 use arrow::util::display::array_value_to_string;
-use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
 use tidegate::query::{Session, SessionOptions};
 use tidegate_engine::{Database, Durability, Options};
+
+use crate::frame::wall;
 
 /// A database in a directory that goes with it.
 pub struct World {
@@ -84,9 +83,4 @@ fn counter(line: &str, name: &str) -> f64 {
         other => panic!("a counter of unit {other}: {line}"),
     };
     number.parse::<f64>().unwrap() * factor
-}
-
-pub fn wall() -> Duration {
-    let now = clock_gettime(ClockId::Monotonic);
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
