@@ -20,7 +20,8 @@ const PROBES_MAX: usize = 32;
 const OPERATIONS_PER_LOSS: u32 = 10_000;
 /// Windows after which nothing is left of a count.
 const HISTORY_WINDOWS: usize = 19;
-const COUNT_BITS: u32 = 20;
+/// A shard counts up to four million operations of a key in a second, and twice that at rest.
+const COUNT_BITS: u32 = 24;
 const COUNT_MAX: u32 = (1 << COUNT_BITS) - 1;
 /// Numbers of windows come round after this many.
 const WINDOWS: u32 = 1 << (32 - COUNT_BITS);
