@@ -48,7 +48,10 @@ impl Database {
         name: &str,
         change: impl FnOnce(&mut RoleOptions) + Send + 'static,
     ) -> BoxFuture<'static, Result<()>> {
-        self.change_role(name, move |role| change(&mut role.options))
+        self.change_role(name, move |_, role| {
+            change(&mut role.options);
+            Ok(())
+        })
     }
 
     /// Drops a role, and takes it from those that have it.
@@ -74,21 +77,17 @@ impl Database {
     ///
     /// Errors: `NotFound`; `Invalid` where `role` has `to` already, through others perhaps; `Io`.
     pub fn grant_role(&self, role: &str, to: &str) -> BoxFuture<'static, Result<()>> {
-        let (database, role, to) = (self.clone(), role.to_owned(), to.to_owned());
-        self.uninterrupted(async move {
-            let catalog = database.catalog();
-            known(&catalog, &role)?;
-            known(&catalog, &to)?;
+        let (role, to) = (role.to_owned(), to.to_owned());
+        self.change_role(&to.clone(), move |catalog, member| {
+            known(catalog, &role)?;
             if catalog.roles().with_inherited(&role).contains_key(to.as_str()) {
                 return Err(Error::invalid(format!(
                     "role '{role}' has role '{to}' already, and no role has itself through others: \
                      revoke that first (REVOKE {to} FROM {role})"
                 )));
             }
-            let mut changed = catalog.changed();
-            let Some(member) = changed.roles_mut().get_mut(&to) else { return Ok(()) };
             member.roles.insert(role);
-            database.publish(changed).await
+            Ok(())
         })
     }
 
@@ -96,19 +95,15 @@ impl Database {
     ///
     /// Errors: `NotFound`; `Invalid` where `from` does not have it by itself; `Io`.
     pub fn revoke_role(&self, role: &str, from: &str) -> BoxFuture<'static, Result<()>> {
-        let (database, role, from) = (self.clone(), role.to_owned(), from.to_owned());
-        self.uninterrupted(async move {
-            let catalog = database.catalog();
-            known(&catalog, &role)?;
-            known(&catalog, &from)?;
-            let mut changed = catalog.changed();
-            let member = changed.roles_mut().get_mut(&from);
-            if !member.is_some_and(|member| member.roles.remove(&role)) {
-                return Err(Error::invalid(format!(
+        let (role, from) = (role.to_owned(), from.to_owned());
+        self.change_role(&from.clone(), move |catalog, member| {
+            known(catalog, &role)?;
+            match member.roles.remove(&role) {
+                true => Ok(()),
+                false => Err(Error::invalid(format!(
                     "role '{from}' was not granted role '{role}': LIST ROLES shows who has what"
-                )));
+                ))),
             }
-            database.publish(changed).await
         })
     }
 
@@ -122,17 +117,13 @@ impl Database {
         resource: &Resource,
         to: &str,
     ) -> BoxFuture<'static, Result<()>> {
-        let (database, to) = (self.clone(), to.to_owned());
         let (permissions, resource) = (permissions.to_vec(), resource.clone());
-        self.uninterrupted(async move {
-            let catalog = database.catalog();
-            check_resource(&catalog, &resource)?;
+        self.change_role(to, move |catalog, role| {
+            check_resource(catalog, &resource)?;
             check_permissions(&permissions, &resource)?;
-            let mut changed = catalog.changed();
-            let Some(role) = changed.roles_mut().get_mut(&to) else { return Err(unknown(&to)) };
             let grants = permissions.into_iter().map(|one| Grant::new(one, resource.clone()));
             role.grants.extend(grants);
-            database.publish(changed).await
+            Ok(())
         })
     }
 
@@ -147,15 +138,12 @@ impl Database {
         from: &str,
     ) -> BoxFuture<'static, Result<()>> {
         let (permissions, resource) = (permissions.to_vec(), resource.clone());
-        let checked = check_permissions(&permissions, &resource);
-        let change = self.change_role(from, move |role: &mut Role| {
+        self.change_role(from, move |_, role| {
+            check_permissions(&permissions, &resource)?;
             role.grants.retain(|grant| {
                 grant.resource != resource || !permissions.contains(&grant.permission)
             });
-        });
-        Box::pin(async move {
-            checked?;
-            change.await
+            Ok(())
         })
     }
 
@@ -167,44 +155,42 @@ impl Database {
         level: Option<&str>,
         role: &str,
     ) -> BoxFuture<'static, Result<()>> {
-        let (database, role) = (self.clone(), role.to_owned());
         let level = level.map(str::to_owned);
-        self.uninterrupted(async move {
-            let catalog = database.catalog();
+        self.change_role(role, move |catalog, role| {
             if let Some(name) = level.as_ref().filter(|name| catalog.service_level(name).is_none())
             {
                 return Err(Error::NotFound { kind: "service level", name: name.clone() });
             }
-            let mut changed = catalog.changed();
-            let Some(found) = changed.roles_mut().get_mut(&role) else {
-                return Err(unknown(&role));
-            };
-            found.service_level = level;
-            database.publish(changed).await
+            role.service_level = level;
+            Ok(())
         })
     }
 
+    /// Changes a role and publishes it, unless `change` refuses; that sees the catalog before.
+    ///
+    /// Errors: `NotFound`; those of `change`; `Io`.
     fn change_role(
         &self,
         name: &str,
-        change: impl FnOnce(&mut Role) + Send + 'static,
+        change: impl FnOnce(&Catalog, &mut Role) -> Result<()> + Send + 'static,
     ) -> BoxFuture<'static, Result<()>> {
         let (database, name) = (self.clone(), name.to_owned());
         self.uninterrupted(async move {
-            let mut changed = database.catalog().changed();
-            let Some(role) = changed.roles_mut().get_mut(&name) else { return Err(unknown(&name)) };
-            change(role);
+            let catalog = database.catalog();
+            let mut changed = catalog.changed();
+            let Some(role) = changed.roles_mut().get_mut(&name) else {
+                return Err(Error::NotFound { kind: "role", name });
+            };
+            change(&catalog, role)?;
             database.publish(changed).await
         })
     }
 }
 
-fn unknown(name: &str) -> Error {
-    Error::NotFound { kind: "role", name: name.to_owned() }
-}
-
+/// Errors: `NotFound` for a role that is not there.
 fn known(catalog: &Catalog, role: &str) -> Result<()> {
-    catalog.roles().get(role).map(drop).ok_or_else(|| unknown(role))
+    let unknown = || Error::NotFound { kind: "role", name: role.to_owned() };
+    catalog.roles().get(role).map(drop).ok_or_else(unknown)
 }
 
 /// Errors: `Invalid` for a name that no credentials could carry.
