@@ -36,6 +36,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("libc", &["engine/src/os.rs"]),
     ("libmimalloc_sys", &["shell/src/allocator.rs"]),
     ("mimalloc", &["shell/src/allocator.rs"]),
+    ("pin_project_lite", &["engine/src/scoped.rs"]),
     ("rustix", &["engine/src/os.rs"]),
     ("rustyline", &["shell/src/repl/"]),
     ("saphyr", &["engine/src/io/properties.rs"]),

@@ -54,6 +54,11 @@ impl Deadline {
         left_ns * 10 <= self.within.as_nanos() * 3
     }
 
+    /// Whether a wait of so long from this moment on takes half of the time that is left, or more.
+    pub fn is_half_over_after(&self, wait_ns: u64, now_ns: u64) -> bool {
+        wait_ns >= self.at_ns.saturating_sub(now_ns) / 2
+    }
+
     /// The error of work that was not done by then; `what` says how far it came.
     pub fn passed(&self, what: &'static str) -> Error {
         Error::Timeout { what, within: self.within }

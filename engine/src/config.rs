@@ -137,6 +137,11 @@ pub const READ_WAIT_LONG: Duration = Duration::from_millis(500);
 pub const LONG_WAITS_MAX: usize = 64;
 /// Most reads of a class that wait for their turn, whatever a policy says.
 pub const READ_QUEUE_MAX: u32 = 100_000;
+/// Reads of a level in a class that compute at once, before one is done, waits, or turns out to be
+/// long. More would not be done sooner: they share one processor.
+pub const COMPUTING_READS_MAX: u32 = 4;
+/// A read that has computed for longer is no short one: others begin beside it.
+pub const SHORT_READ_NS: u64 = 1_000_000;
 /// Time between two plans of what a shard lets in.
 pub const READ_PLAN_MS: u64 = 100;
 

@@ -14,6 +14,7 @@ pub mod clock;
 pub mod checksum;
 pub mod hex;
 mod lent;
+mod scoped;
 pub mod probe;
 pub mod prefetch;
 pub mod persistent;

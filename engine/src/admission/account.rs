@@ -1,50 +1,120 @@
-//! The account of the read that runs: long buffers are charged to it where they are allocated.
+//! The account of the read that runs: long buffers are charged to it where they are allocated, and
+//! its time on the processor is counted.
 //!
 //! Whatever polls a read says whose account that is; a buffer takes it when it first holds bytes,
 //! and keeps it. Work that is no read has none, and its buffers are charged to nobody.
+//!
+//! A read computes from the moment when it has its turn until it waits for something else, or has
+//! computed for [`SHORT_READ_NS`]. Its level is told when that changes: few of its reads compute at
+//! once (`semaphore.rs`), so that each is done soon.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+
+use crate::config::SHORT_READ_NS;
+use crate::scoped::Scope;
 
 /// Who is told what an account holds.
 pub(super) trait Keeper {
     /// A buffer has `after` bytes instead of `before`.
     fn change(&self, before: u64, after: u64);
+    /// The read computes from now on, or no longer.
+    fn set_computes(&self, computes: bool);
 }
 
 /// Buffers of one read.
 pub struct Account {
     bytes: Cell<u64>,
+    /// Whether its read has a turn.
+    has_turn: Cell<bool>,
+    /// Whether its level counts it among those that compute; only with a turn.
+    computes: Cell<bool>,
+    /// Time on the processor so far.
+    spent_ns: Cell<u64>,
     keeper: Box<dyn Keeper>,
 }
 
 thread_local! {
     /// Of the read that is polled.
     static CURRENT: RefCell<Option<Rc<Account>>> = const { RefCell::new(None) };
+    /// Whether the task that is polled gave up the rest of its turn, and waits for nothing else.
+    static YIELDS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The task that is polled waits for its next turn, or for that no longer.
+pub fn set_yields(yields: bool) {
+    YIELDS.set(yields);
 }
 
 impl Account {
     pub(super) fn new(keeper: Box<dyn Keeper>) -> Rc<Self> {
-        Rc::new(Account { bytes: Cell::new(0), keeper })
+        Rc::new(Account {
+            bytes: Cell::new(0),
+            has_turn: Cell::new(false),
+            computes: Cell::new(false),
+            spent_ns: Cell::new(0),
+            keeper,
+        })
+    }
+
+    /// Its read was given a turn, and counts among those that compute.
+    pub(super) fn take_turn(&self) {
+        self.has_turn.set(true);
+        self.computes.set(true);
+    }
+
+    /// Its read gives its turn back; whether it counts among those that compute.
+    pub(super) fn give_turn(&self) -> bool {
+        self.has_turn.set(false);
+        self.computes.replace(false)
+    }
+
+    pub(super) fn spend(&self, spent_ns: u64) {
+        self.spent_ns.set(self.spent_ns.get().saturating_add(spent_ns));
+    }
+
+    /// A poll begins, or is over.
+    fn poll(&self, begins: bool) {
+        let is_short = self.spent_ns.get() < SHORT_READ_NS;
+        let computes = is_short && self.has_turn.get() && (begins || YIELDS.get());
+        YIELDS.set(false);
+        if self.computes.replace(computes) != computes && self.has_turn.get() {
+            self.keeper.set_computes(computes);
+        }
     }
 
     /// Bytes of all its buffers.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.get()
     }
+}
 
-    /// Makes it that of what runs on this thread, until the result is dropped.
-    pub(super) fn enter(self: &Rc<Self>) -> Entered {
-        Entered(CURRENT.replace(Some(self.clone())))
+/// The account of a read while it is polled, and meanwhile the one from outside.
+pub(super) struct OnAccount(Option<Rc<Account>>);
+
+impl OnAccount {
+    pub(super) fn new(account: Rc<Account>) -> Self {
+        OnAccount(Some(account))
+    }
+
+    fn exchange(&mut self) {
+        CURRENT.with_borrow_mut(|current| std::mem::swap(current, &mut self.0));
     }
 }
 
-/// Brings back the account before.
-pub(super) struct Entered(Option<Rc<Account>>);
+impl Scope for OnAccount {
+    fn enter(&mut self) {
+        if let Some(account) = &self.0 {
+            account.poll(true);
+        }
+        self.exchange();
+    }
 
-impl Drop for Entered {
-    fn drop(&mut self) {
-        CURRENT.set(self.0.take());
+    fn leave(&mut self) {
+        self.exchange();
+        if let Some(account) = &self.0 {
+            account.poll(false);
+        }
     }
 }
 

@@ -1,23 +1,19 @@
 //! The one point through which reads and writes enter a shard; see the head of `admission`.
 
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::account::{Account, Keeper};
-use super::class::{Class, ClassStatus, Next};
-use super::diagnosis::{Scene, report};
+use super::account::{Account, OnAccount};
+use super::class::{Class, ClassStatus};
+use super::diagnosis::{LongWait, LongWaits, NotedRead, ReadStatus};
 use super::governed::{Governed, PlanStatus};
-use super::lane::{Lane, Waiter, Want};
 use super::level::{DEFAULT_LEVEL, LevelId, LevelOptions, LevelStatus, Terms};
-use super::long_wait::{LongWait, LongWaits};
-use super::memory::{BatchCharge, ReadMemory, charged};
-use super::reads::{NotedRead, Read, ReadState, ReadStatus, Reads};
+use super::memory::ReadMemory;
+use super::permit::{Inner, Permit};
 use super::write::{WaitingWrite, WriteTotals, Writes};
 use crate::clock::{Clock, Deadline};
 use crate::config::{READ_MEMORY_BYTES_MAX, READ_PLAN_MS, READ_QUEUE_MAX};
@@ -27,6 +23,7 @@ use crate::policy::admission::{
     ReadPlan, SheddingPlan, WorkClass, WorkLoad,
 };
 use crate::schema::table_schema::SchemaRef;
+use crate::scoped::{Timed, scoped};
 
 /// Limits where no policy says otherwise: enough to keep disk and processor busy.
 const NATIVE: ReadPlan = [
@@ -43,30 +40,9 @@ const NATIVE: ReadPlan = [
         wait_us_max: 0,
     },
 ];
-/// Batches that a client may have before it takes one: those of the channel and the one on its way.
-const BATCHES_HELD: usize = 3;
 
 /// A wait for the shard that is too short to say that there is too much work.
 const SHORT_WAIT_NS: u64 = 1_000_000;
-/// Time after which the log is told again who holds what.
-const TELL_AGAIN_NS: u64 = 30_000_000_000;
-
-/// The reads of one class.
-type ReadsOf = Class<Turn, Permit, Charge>;
-
-struct Inner {
-    clock: Arc<dyn Clock>,
-    memory: Arc<ReadMemory>,
-    classes: [RefCell<ReadsOf>; ReadClass::COUNT],
-    /// Somebody is handing out turns already.
-    handing: [Cell<bool>; ReadClass::COUNT],
-    next_id: Cell<u64>,
-    reads: Rc<Reads>,
-    /// Thousandths of the last interval for which reads computed.
-    busy_per_mille: Cell<u64>,
-    /// When the log was told who holds what.
-    told_ns: Cell<Option<u64>>,
-}
 
 /// The point itself; clones are the same.
 pub struct Admission {
@@ -124,6 +100,20 @@ impl Admission {
         let of = if class == WorkClass::Scan { ReadClass::Scan } else { ReadClass::Keys };
         let refused = inner.class(of).borrow_mut().refuse_waited(class, terms, waited);
         refused.map_or(Ok(()), |error| Err(inner.told(of, level, error)))
+    }
+
+    /// A read that has to be done by a time may have to wait behind others.
+    ///
+    /// Errors: `Overloaded` where these have waited for half of its time already.
+    pub fn check_queue(&self, class: ReadClass, terms: &Terms) -> Result<()> {
+        let (inner, level) = (&self.inner, terms.level);
+        let Some(deadline) = terms.deadline else { return Ok(()) };
+        if !inner.class(class).borrow().has_waiting() {
+            return Ok(());
+        }
+        let now_ns = inner.clock.monotonic_ns();
+        let refused = inner.class(class).borrow_mut().refuse_behind(level, deadline, now_ns);
+        refused.map_or(Ok(()), |error| Err(inner.told(class, level, error)))
     }
 
     /// Waits for the turn of a read that was admitted. Dropping the future leaves the queue.
@@ -206,7 +196,16 @@ impl Admission {
     /// The turn of a read that was admitted, where it need not wait for it; `None` where
     /// [`turn`](Self::turn) would wait.
     pub fn turn_now(&self, class: ReadClass, level: LevelId) -> Option<Permit> {
-        let begins = self.inner.class(class).borrow_mut().enter_now(level);
+        self.turn_if(class, level, false)
+    }
+
+    /// As `turn_now`, for a read that is mostly done at once: however many reads compute.
+    pub fn brief_turn_now(&self, class: ReadClass, level: LevelId) -> Option<Permit> {
+        self.turn_if(class, level, true)
+    }
+
+    fn turn_if(&self, class: ReadClass, level: LevelId, is_brief: bool) -> Option<Permit> {
+        let begins = self.inner.class(class).borrow_mut().enter_now(level, is_brief);
         begins.then(|| self.inner.permit(class, level))
     }
 
@@ -272,22 +271,18 @@ impl Admission {
 
     /// Runs the work of a read, counting the time that it computes. Buffers that it allocates are
     /// charged to its account.
-    pub async fn measured<F: Future>(
+    pub fn measured<F: Future>(
         &self,
         class: ReadClass,
         account: Rc<Account>,
         work: F,
-    ) -> F::Output {
-        let mut work = pin!(work);
-        poll_fn(|context| {
-            let _entered = account.enter();
-            let start_ns = self.inner.clock.monotonic_ns();
-            let polled = work.as_mut().poll(context);
-            let spent_ns = self.inner.clock.monotonic_ns().saturating_sub(start_ns);
-            self.inner.class(class).borrow_mut().busy_ns += spent_ns;
-            polled
-        })
-        .await
+    ) -> impl Future<Output = F::Output> + use<F> {
+        let (inner, spender) = (self.inner.clone(), account.clone());
+        let tell = move |spent_ns| {
+            inner.class(class).borrow_mut().busy_ns += spent_ns;
+            spender.spend(spent_ns);
+        };
+        scoped(work, (OnAccount::new(account), Timed::new(self.inner.clock.clone(), tell)))
     }
 
     /// Puts a policy of limits in charge, under the name of its statement; `None` the native
@@ -368,9 +363,7 @@ impl Admission {
         }
         self.interval_ns.set(now_ns);
         let is_shedding = self.shedding.borrow().plan().iter().any(|shed| shed.per_mille > 0);
-        let is_idle = self.writes.is_idle()
-            && ReadClass::ALL.iter().all(|class| self.inner.class(*class).borrow().is_idle());
-        if is_idle && !is_shedding {
+        if self.is_idle() && !is_shedding {
             return;
         }
         let (loads, mut signals) = self.close_interval(now_ns);
@@ -386,6 +379,13 @@ impl Admission {
             .borrow_mut()
             .ask("load-shedding", |policy, plan| policy.plan(now_us, &signals, plan));
         self.obey();
+    }
+
+    /// Whether nothing is under way, and nothing came since the last interval in which there was
+    /// something.
+    pub fn is_idle(&self) -> bool {
+        let is_idle = |class: &ReadClass| self.inner.class(*class).borrow().is_idle();
+        self.writes.is_idle() && ReadClass::ALL.iter().all(is_idle)
     }
 
     fn close_interval(&self, now_ns: u64) -> ([ReadLoad; ReadClass::COUNT], LoadSignals) {
@@ -428,372 +428,5 @@ impl Admission {
             self.inner.hand_out(class);
         }
         self.writes.shedding.set(shedding[WorkClass::Write as usize]);
-    }
-}
-
-impl Inner {
-    fn class(&self, class: ReadClass) -> &RefCell<ReadsOf> {
-        &self.classes[class as usize]
-    }
-
-    /// The permit of a read for which the class has counted a turn.
-    fn permit(self: &Rc<Self>, class: ReadClass, level: LevelId) -> Permit {
-        let (base_bytes, level) = {
-            let class = self.class(class).borrow();
-            (class.base_bytes(), class.known(level))
-        };
-        let turn = Some(self.turn(class, level));
-        let charge = self.charge(class, level, base_bytes);
-        let began_ns = Some(self.clock.monotonic_ns());
-        let id = self.fresh_id();
-        let (building, account, read) = (None, None, None);
-        let held = [0; BATCHES_HELD];
-        Permit { id, turn, charge, building, account, base_bytes, held, began_ns, read }
-    }
-
-    fn told(&self, class: ReadClass, level: LevelId, error: Error) -> Error {
-        self.tell(class, level, &error);
-        error
-    }
-
-    fn tell(&self, class: ReadClass, level: LevelId, problem: &Error) {
-        let now_ns = self.clock.monotonic_ns();
-        let is_recent = |told_ns: u64| now_ns.saturating_sub(told_ns) < TELL_AGAIN_NS;
-        if self.told_ns.get().is_some_and(is_recent) {
-            return;
-        }
-        self.told_ns.set(Some(now_ns));
-        let reads = self.reads.statuses(now_ns);
-        let class = self.class(class).borrow();
-        let name = |read: &ReadStatus| {
-            let lane = class.lanes().iter().find(|lane| lane.level == read.level);
-            lane.map_or_else(|| read.level.0.to_string(), |lane| lane.name.to_string())
-        };
-        let names: Vec<String> = reads.iter().map(name).collect();
-        let report = report(&Scene {
-            problem: &problem.to_string(),
-            reads: &reads,
-            names: &names,
-            busy_per_mille: self.busy_per_mille.get(),
-            has_memory: class.free_bytes(level) >= class.base_bytes(),
-            has_turns: class.has_turn(level),
-        });
-        tracing::warn!("a read got no further: {report}");
-    }
-
-    fn turn(self: &Rc<Self>, class: ReadClass, level: LevelId) -> Turn {
-        Turn { inner: self.clone(), class, level }
-    }
-
-    /// Bytes that the class has counted.
-    fn charge(self: &Rc<Self>, class: ReadClass, level: LevelId, bytes: u64) -> Charge {
-        Charge { inner: self.clone(), class, level, bytes }
-    }
-
-    /// A read of a level holds so many bytes instead of those before.
-    fn change(self: &Rc<Self>, class: ReadClass, level: LevelId, before: u64, after: u64) {
-        let mut state = self.class(class).borrow_mut();
-        let lane = state.lane(level);
-        lane.memory_bytes = lane.memory_bytes - before + after;
-        drop(state);
-        if after < before {
-            self.hand_out(class);
-        }
-    }
-
-    fn fresh_id(&self) -> u64 {
-        let id = self.next_id.get();
-        self.next_id.set(id + 1);
-        id
-    }
-
-    fn waiter<T>(&self, deadline: Option<Deadline>, sender: oneshot::Sender<T>) -> Waiter<T> {
-        Waiter { id: self.fresh_id(), since_ns: self.clock.monotonic_ns(), deadline, sender }
-    }
-
-    /// Puts somebody at the end of a queue; dropping the result takes it out again.
-    fn queue_up<T>(
-        self: &Rc<Self>,
-        class: ReadClass,
-        level: LevelId,
-        waiter: Waiter<T>,
-        push: impl FnOnce(&mut Lane<Turn, Permit, Charge>, Waiter<T>),
-    ) -> Place {
-        let id = waiter.id;
-        push(self.class(class).borrow_mut().lane(level), waiter);
-        Place { inner: self.clone(), class, level, id }
-    }
-
-    /// Gives turns and memory to those who wait for as long as there are any.
-    fn hand_out(self: &Rc<Self>, class: ReadClass) {
-        let handing = &self.handing[class as usize];
-        // A turn that nobody takes comes back while it is handed out; this loop sees it.
-        if handing.replace(true) {
-            return;
-        }
-        // Mostly nobody waits, and the clock need not be asked.
-        if !self.class(class).borrow().has_waiting() {
-            handing.set(false);
-            return;
-        }
-        let now_ns = self.clock.monotonic_ns();
-        loop {
-            let next = self.class(class).borrow_mut().next(now_ns);
-            // A receiver that is gone gives back what it was sent.
-            match next {
-                None => break,
-                Some(Next::Returns(level, sender)) => drop(sender.send(self.turn(class, level))),
-                Some(Next::Begins(level, sender)) => {
-                    drop(sender.send(Ok(self.permit(class, level))));
-                }
-                Some(Next::Grows(level, bytes, sender)) => {
-                    drop(sender.send(Ok(self.charge(class, level, bytes))));
-                }
-                Some(Next::Leaves(sender, error)) => drop(sender.send(Err(error))),
-                Some(Next::Starves(sender, error)) => drop(sender.send(Err(error))),
-            }
-        }
-        handing.set(false);
-    }
-}
-
-/// A place in a queue.
-struct Place {
-    inner: Rc<Inner>,
-    class: ReadClass,
-    level: LevelId,
-    id: u64,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.inner.class(self.class).borrow_mut().lane(self.level).forget(self.id);
-        // Those behind it may want less than it did.
-        self.inner.hand_out(self.class);
-    }
-}
-
-/// Being one of those that run.
-pub(super) struct Turn {
-    inner: Rc<Inner>,
-    class: ReadClass,
-    level: LevelId,
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.inner.class(self.class).borrow_mut().lane(self.level).running -= 1;
-        self.inner.hand_out(self.class);
-    }
-}
-
-/// Memory that a read is charged with.
-pub(super) struct Charge {
-    inner: Rc<Inner>,
-    class: ReadClass,
-    level: LevelId,
-    bytes: u64,
-}
-
-impl Charge {
-    fn set(&mut self, bytes: u64) {
-        let before = std::mem::replace(&mut self.bytes, bytes);
-        self.inner.change(self.class, self.level, before, bytes);
-    }
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        self.set(0);
-    }
-}
-
-/// The level that an account belongs to.
-struct OfLevel {
-    inner: Rc<Inner>,
-    class: ReadClass,
-    level: LevelId,
-}
-
-impl Keeper for OfLevel {
-    fn change(&self, before: u64, after: u64) {
-        self.inner.change(self.class, self.level, before, after);
-    }
-}
-
-/// A read that was admitted; dropping it is its end.
-pub struct Permit {
-    id: u64,
-    turn: Option<Turn>,
-    charge: Charge,
-    /// Of the batch that is built.
-    building: Option<Charge>,
-    /// Of other buffers, once it may have any.
-    account: Option<Rc<Account>>,
-    base_bytes: u64,
-    /// Bytes of the last batches.
-    held: [u64; BATCHES_HELD],
-    /// When it was admitted, until its first batch is there.
-    began_ns: Option<u64>,
-    /// Where people see it.
-    read: Option<Rc<Read>>,
-}
-
-impl Permit {
-    /// Lets people see how the read fares.
-    pub fn show(&mut self, noted: &NotedRead) {
-        self.read = Some(noted.read.clone());
-        self.show_state(ReadState::Running);
-    }
-
-    fn show_state(&self, state: ReadState) {
-        let Some(read) = &self.read else { return };
-        read.state.set(state);
-        let building = self.building.as_ref().map_or(0, |building| building.bytes);
-        read.memory_bytes.set(self.held_bytes() + building);
-    }
-
-    /// The account for buffers of the read, see [`Admission::measured`].
-    pub fn account(&mut self) -> Rc<Account> {
-        let (inner, class, level) = self.place();
-        let new = || Account::new(Box::new(OfLevel { inner, class, level }));
-        self.account.get_or_insert_with(new).clone()
-    }
-
-    /// What it holds beside the batch that it builds.
-    fn held_bytes(&self) -> u64 {
-        self.charge.bytes + self.account.as_ref().map_or(0, |account| account.bytes())
-    }
-
-    /// Bytes that the next batch should end at, by the memory that is free: of all reads, and of
-    /// those of its level.
-    pub fn batch_bytes(&self) -> usize {
-        let Charge { inner, class, level, .. } = &self.charge;
-        inner.memory.batch_bytes(inner.class(*class).borrow().free_bytes(*level))
-    }
-
-    /// Memory for a batch of `bytes`. While it has to wait for that others may have the turn.
-    ///
-    /// Errors: `Overloaded` when that takes too long, or the read is ended for what its level
-    /// holds.
-    pub async fn charge_batch(&mut self, bytes: usize) -> Result<BatchCharge> {
-        self.building = None;
-        let building = self.grow(charged(bytes)).await?;
-        self.building = Some(building);
-        self.show_state(ReadState::Running);
-        let inner = self.charge.inner.clone();
-        if let Some(charge) = inner.memory.try_charge(bytes) {
-            return Ok(charge);
-        }
-        self.give_turn(ReadState::Memory);
-        let is_going = self.began_ns.is_none();
-        let charge = inner.memory.charge(bytes, is_going, inner.clock.monotonic_ns()).await;
-        self.step_in().await;
-        charge
-    }
-
-    /// So many bytes more of what its level has.
-    async fn grow(&mut self, bytes: u64) -> Result<Charge> {
-        let (inner, class, level) = self.place();
-        let want = Want { read: self.id, bytes, held: self.held_bytes() };
-        let grown = inner.class(class).borrow_mut().grow(level, want);
-        match grown {
-            Ok(true) => return Ok(inner.charge(class, level, bytes)),
-            Ok(false) => {}
-            Err(error) => return Err(inner.told(class, level, error)),
-        }
-        self.give_turn(ReadState::Memory);
-        let (sender, granted) = oneshot::channel();
-        let waiter = inner.waiter(None, sender);
-        let place = inner.queue_up(class, level, waiter, |lane, waiter| {
-            lane.starving.push_back((want, waiter));
-        });
-        // Stepping aside may have freed what it waits for.
-        inner.hand_out(class);
-        let charge = granted.await;
-        drop(place);
-        let charge = charge.map_err(|_| Error::Closed).flatten();
-        self.step_in().await;
-        charge.map_err(|error| inner.told(class, level, error))
-    }
-
-    fn place(&self) -> (Rc<Inner>, ReadClass, LevelId) {
-        (self.charge.inner.clone(), self.charge.class, self.charge.level)
-    }
-
-    /// A batch is ready, or with 0 bytes the end.
-    pub fn answer(&mut self, batch_bytes: usize) {
-        if let Some(began_ns) = self.began_ns.take() {
-            let inner = &self.charge.inner;
-            let us = inner.clock.monotonic_ns().saturating_sub(began_ns) / 1000;
-            inner.class(self.charge.class).borrow_mut().latencies.add(us);
-        }
-        self.held.rotate_right(1);
-        self.held[0] = batch_bytes as u64;
-        self.charge.set(self.base_bytes + self.held.iter().sum::<u64>());
-        self.building = None;
-        self.show_state(ReadState::Running);
-    }
-
-    /// The whole answer is there, in the turn in which the read was admitted. Returns the ns that
-    /// it took.
-    pub fn answer_at_once(mut self) -> u64 {
-        let Some(began_ns) = self.began_ns.take() else { return 0 };
-        let inner = &self.charge.inner;
-        let spent_ns = inner.clock.monotonic_ns().saturating_sub(began_ns);
-        let mut class = inner.class(self.charge.class).borrow_mut();
-        class.latencies.add(spent_ns / 1000);
-        class.busy_ns += spent_ns;
-        spent_ns
-    }
-
-    /// The client takes nothing: others may have the turn.
-    pub fn step_aside(&mut self) {
-        self.give_turn(ReadState::Client);
-    }
-
-    /// Others may have the turn.
-    fn give_turn(&mut self, state: ReadState) {
-        self.show_state(state);
-        if let Some(turn) = self.turn.take() {
-            let mut class = turn.inner.class(turn.class).borrow_mut();
-            class.lane(turn.level).aside += 1;
-            class.unbless(turn.level, self.id);
-            drop(class);
-            drop(turn);
-        }
-    }
-
-    /// Waits for a turn again, before those that had none yet.
-    pub async fn step_in(&mut self) {
-        if self.turn.is_some() {
-            return;
-        }
-        let (inner, class, level) = self.place();
-        let (sender, returned) = oneshot::channel();
-        let waiter = inner.waiter(None, sender);
-        let place =
-            inner.queue_up(class, level, waiter, |lane, waiter| lane.returning.push_back(waiter));
-        inner.hand_out(class);
-        let turn = returned.await;
-        drop(place);
-        self.turn = Some(turn.expect("who waits to return is never sent away"));
-        inner.class(class).borrow_mut().lane(level).aside -= 1;
-        self.show_state(ReadState::Running);
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        let (inner, class, level) = self.place();
-        let mut state = inner.class(class).borrow_mut();
-        if self.turn.is_none() {
-            state.lane(level).aside -= 1;
-        }
-        let was_blessed = state.unbless(level, self.id);
-        drop(state);
-        if was_blessed {
-            inner.hand_out(class);
-        }
     }
 }

@@ -8,6 +8,7 @@ use super::lane::{Lane, Want};
 use super::latency::Latencies;
 use super::level::{LevelId, LevelOptions, Terms};
 use super::semaphore::{Decision, Facts, Question, decide, divide};
+use crate::clock::Deadline;
 use crate::config::{LANE_BYTES_MIN, READ_MEMORY_WAIT};
 use crate::error::{Error, Overload, Result, Whose};
 use crate::policy::admission::{ReadClass, ReadLimits, ReadLoad, Shedding, WorkClass};
@@ -182,6 +183,7 @@ impl<T, P, C> Class<T, P, C> {
         let by_others = self.sum(of_lane).saturating_sub(of_lane(lane));
         Facts {
             running: lane.running,
+            computing: lane.computing,
             turns: lane.turns,
             spare_turns: u32::try_from(spare_turns).unwrap_or(u32::MAX),
             used: lane.memory_bytes,
@@ -217,7 +219,7 @@ impl<T, P, C> Class<T, P, C> {
     ///
     /// Errors: `Overloaded` when the queue is full, or its level sheds.
     pub fn enter(&mut self, level: LevelId) -> Result<bool> {
-        if self.enter_now(level) {
+        if self.enter_now(level, false) {
             return Ok(true);
         }
         let at = self.at(level);
@@ -241,10 +243,17 @@ impl<T, P, C> Class<T, P, C> {
         self.lanes[at].totals.refused += 1;
     }
 
-    /// As `enter`, for who does not wait: false leaves everything as it is.
-    pub fn enter_now(&mut self, level: LevelId) -> bool {
+    /// As `enter`, for who does not wait: false leaves everything as it is. A brief read goes past
+    /// those that wait until fewer reads compute.
+    pub fn enter_now(&mut self, level: LevelId, is_brief: bool) -> bool {
         let at = self.at(level);
-        let begins = !self.lanes[at].has_waiting() && self.may_begin(at);
+        let lane = &self.lanes[at];
+        let is_next = match is_brief {
+            // Where it may begin, those of the queue wait for nothing else.
+            true => lane.returning.is_empty() && lane.starving.is_empty(),
+            false => !lane.has_waiting(),
+        };
+        let begins = is_next && self.may_begin(at, is_brief);
         if begins {
             self.begin(at);
         }
@@ -256,9 +265,9 @@ impl<T, P, C> Class<T, P, C> {
         self.lanes.iter().any(Lane::has_waiting)
     }
 
-    fn may_begin(&self, at: usize) -> bool {
+    fn may_begin(&self, at: usize, is_brief: bool) -> bool {
         let bytes = self.base_bytes();
-        decide(&self.facts(at), Question::Begin { bytes }) == Decision::Yes
+        decide(&self.facts(at), Question::Begin { bytes, is_brief }) == Decision::Yes
     }
 
     fn begin(&mut self, at: usize) {
@@ -273,6 +282,7 @@ impl<T, P, C> Class<T, P, C> {
 
     fn run(&mut self, at: usize) {
         self.lanes[at].running += 1;
+        self.lanes[at].computing += 1;
         self.running_most = self.running_most.max(self.running());
     }
 
@@ -338,7 +348,7 @@ impl<T, P, C> Class<T, P, C> {
         let begins = |at: &usize| {
             let lane = &self.lanes[*at];
             let is_next = lane.returning.is_empty() && lane.starving.is_empty();
-            is_next && !lane.queue.is_empty() && self.may_begin(*at)
+            is_next && !lane.queue.is_empty() && self.may_begin(*at, false)
         };
         // Of several the one that has fewest turns for its shares.
         let turns = |at: &usize| {
@@ -442,6 +452,24 @@ impl<T, P, C> Class<T, P, C> {
             self.count_refused(at);
         }
         Some(Error::Overloaded(Overload::Waited { waited_us, whose, why }))
+    }
+
+    /// What a read is told that comes now, where it would stand behind others for half of its time:
+    /// cheaper than to let it wait for the same answer.
+    pub fn refuse_behind(
+        &mut self,
+        level: LevelId,
+        deadline: Deadline,
+        now_ns: u64,
+    ) -> Option<Error> {
+        let at = self.at(level);
+        let waited_ns = now_ns.saturating_sub(self.lanes[at].queue.front()?.since_ns);
+        if !deadline.is_half_over_after(waited_ns, now_ns) {
+            return None;
+        }
+        self.count_refused(at);
+        let (waited_us, whose) = (waited_ns / 1000, self.whose(at));
+        Some(Error::Overloaded(Overload::Behind { waited_us, whose }))
     }
 
     fn waited(&self, at: usize, waited_us: u64, why: &'static str) -> Error {

@@ -49,6 +49,8 @@ pub(super) struct Lane<T, P, C> {
     pub turns: u32,
     pub part: u64,
     pub running: u32,
+    /// Of those that run, the ones that use the processor, and have not done so for long.
+    pub computing: u32,
     /// Reads that gave their turn back and will come again.
     pub aside: u32,
     pub memory_bytes: u64,
@@ -72,6 +74,7 @@ impl<T, P, C> Lane<T, P, C> {
             turns: 1,
             part: 0,
             running: 0,
+            computing: 0,
             aside: 0,
             memory_bytes: 0,
             returning: VecDeque::new(),

@@ -10,7 +10,7 @@
 //! write ── shed? ── rate? ──> memory? ──> …
 //! ```
 //! Turns and memory of a class of reads belong to service levels, half of them by shares and half
-//! to whoever needs them (`semaphore.rs`).
+//! to whoever needs them. Of the reads of a level few compute at once (`semaphore.rs`).
 //!
 //! Invariant: never more turns than the plan says, one at least for each level; who went first in a
 //! level gets the next turn first; a read that has its turn is stopped only when the reads of its
@@ -26,22 +26,21 @@ mod governed;
 mod lane;
 mod latency;
 mod level;
-mod long_wait;
 mod memory;
+mod permit;
 pub mod rate;
-mod reads;
 mod semaphore;
 mod write;
 
 #[cfg(test)]
 mod tests;
 
-pub use account::{Account, BufferCharge};
-pub use admission::{Admission, Permit};
+pub use account::{Account, BufferCharge, set_yields};
+pub use admission::Admission;
 pub use class::ClassStatus;
+pub use diagnosis::{LongWait, NotedRead, ReadState, ReadStatus};
 pub use governed::PlanStatus;
 pub use level::{DEFAULT_LEVEL, LevelId, LevelOptions, LevelStatus, ServiceLevel, Terms, Workload};
-pub use long_wait::LongWait;
 pub use memory::{BatchCharge, ReadMemory, ReadMemoryStatus};
-pub use reads::{NotedRead, ReadState, ReadStatus};
+pub use permit::Permit;
 pub use write::WaitingWrite;

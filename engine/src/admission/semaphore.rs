@@ -5,9 +5,15 @@
 //! bytes of a level:  0 ── its part, what it may borrow ── and its part ── and 3 times its part
 //!                      all go on                  who begins waits   one goes on   who asks ends
 //! ```
+//! Reads that only compute gain nothing from each other's company: a hundred that take turns are
+//! all done when their clients have given up. So a few begin at a time, and the next one when one
+//! of them is done, waits for the disk or its client, or turns out to be long.
+//!
 //! Invariant: where no read of a level runs, one may begin; where only one read has memory, it gets
 //! what it asks for. So whatever is held, some read goes on. The order of the rules counts: the
 //! first that fits decides.
+
+use crate::config::COMPUTING_READS_MAX;
 
 /// Times its part that a level holds, beyond what it may borrow, when only one of its reads goes
 /// on.
@@ -20,6 +26,8 @@ const KILL_TIMES: u64 = 4;
 pub(super) struct Facts {
     /// Its reads that run; those that wait for their clients do not.
     pub running: u32,
+    /// Those of them that compute, and have not done so for long.
+    pub computing: u32,
     /// Turns that are its own.
     pub turns: u32,
     /// Turns that are there to borrow.
@@ -49,8 +57,8 @@ impl Facts {
 /// What a read asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Question {
-    /// To begin, with so many bytes.
-    Begin { bytes: u64 },
+    /// To begin, with so many bytes. A brief one is mostly done at once.
+    Begin { bytes: u64, is_brief: bool },
     /// To go on after its client had taken what was there.
     Return,
     /// For more memory, where it holds some already.
@@ -81,7 +89,10 @@ pub(super) fn decide(facts: &Facts, question: Question) -> Decision {
         _ if facts.running == 0 && !matches!(question, Question::More { .. }) => Decision::Yes,
         Question::Begin { .. } | Question::Return if !facts.has_turn() => Decision::NoTurn,
         Question::Return => Decision::Yes,
-        Question::Begin { bytes } if bytes <= free => Decision::Yes,
+        Question::Begin { is_brief: false, .. } if facts.computing >= COMPUTING_READS_MAX => {
+            Decision::NoTurn
+        }
+        Question::Begin { bytes, .. } if bytes <= free => Decision::Yes,
         Question::Begin { .. } => Decision::NoMemory,
         Question::More { held, .. } if held == facts.used => Decision::Yes,
         Question::More { bytes, .. } if over(KILL_TIMES, bytes) => Decision::Kill,
@@ -113,6 +124,7 @@ mod tests {
 
     const FREE: Facts = Facts {
         running: 1,
+        computing: 1,
         turns: 2,
         spare_turns: 0,
         used: 10,
@@ -121,6 +133,10 @@ mod tests {
         has_blessed: false,
     };
 
+    fn begin(bytes: u64) -> Question {
+        Question::Begin { bytes, is_brief: false }
+    }
+
     fn more(bytes: u64) -> Question {
         Question::More { bytes, held: 5, is_blessed: false }
     }
@@ -128,26 +144,31 @@ mod tests {
     #[test]
     fn the_first_rule_that_fits_decides() {
         use Decision::{Bless, Kill, NoMemory, NoTurn, Yes};
-        use Question::{Begin, Return};
+        use Question::Return;
         let full = Facts { used: 100, ..FREE };
         let over = Facts { used: 200, ..FREE };
         let blessed = Facts { has_blessed: true, ..over };
         let lent = Facts { used: 350, spare: 300, ..FREE };
         let idle = |facts: Facts| Facts { running: 0, ..facts };
         let busy = |facts: Facts| Facts { running: 2, ..facts };
+        let computing = Facts { computing: COMPUTING_READS_MAX, turns: 9, ..FREE };
+        let brief = Question::Begin { bytes: 1, is_brief: true };
         let go_on = |bytes| Question::More { bytes, held: 5, is_blessed: true };
         let alone = |bytes, held| Question::More { bytes, held, is_blessed: false };
         for (what, facts, question, wanted) in [
-            ("a turn and memory are free", FREE, Begin { bytes: 90 }, Yes),
-            ("nothing runs: memory does not count", idle(over), Begin { bytes: 999 }, Yes),
+            ("a turn and memory are free", FREE, begin(90), Yes),
+            ("nothing runs: memory does not count", idle(over), begin(999), Yes),
             ("nothing runs: turns do not count", Facts { turns: 0, ..idle(full) }, Return, Yes),
-            ("all turns are taken", busy(FREE), Begin { bytes: 1 }, NoTurn),
-            ("turns come before memory", busy(full), Begin { bytes: 1 }, NoTurn),
-            ("a turn is borrowed", Facts { spare_turns: 1, ..busy(FREE) }, Begin { bytes: 1 }, Yes),
+            ("all turns are taken", busy(FREE), begin(1), NoTurn),
+            ("turns come before memory", busy(full), begin(1), NoTurn),
+            ("a turn is borrowed", Facts { spare_turns: 1, ..busy(FREE) }, begin(1), Yes),
+            ("few compute at once", computing, begin(1), NoTurn),
+            ("one that is brief goes past them", computing, brief, Yes),
+            ("and so does who returns", computing, Return, Yes),
             ("who returns needs a turn", busy(FREE), Return, NoTurn),
             ("who returns has its memory", over, Return, Yes),
-            ("more than is free", FREE, Begin { bytes: 91 }, NoMemory),
-            ("memory is borrowed", Facts { spare: 1, ..FREE }, Begin { bytes: 91 }, Yes),
+            ("more than is free", FREE, begin(91), NoMemory),
+            ("memory is borrowed", Facts { spare: 1, ..FREE }, begin(91), Yes),
             ("who runs may go over its part", full, more(99), Yes),
             ("but not to twice its part", full, more(100), Bless),
             ("what is there to borrow is no excess", lent, more(49), Yes),

@@ -1,5 +1,6 @@
 //! The point through which reads enter: turns, queues, memory, shedding, plans and their policies.
 
+mod computing;
 mod levels;
 
 use std::cell::Cell;

@@ -1,12 +1,12 @@
 //! Classes of I/O, and the one that the running task belongs to.
 
 use std::cell::Cell;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::future::Future;
 use std::str::FromStr;
 
 use super::fair_queue::Flow;
 use crate::error::{Error, Result};
+use crate::scoped::{Scope, scoped};
 
 /// Whose request it is. The order is that of `wit/v0.1/io-priority.wit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,23 +76,13 @@ impl FromStr for Class {
 }
 
 /// Runs a future whose requests belong to `class`. Tasks that it spawns do not: each says its own.
-pub async fn run_as<F: Future>(class: Class, future: F) -> F::Output {
-    let mut future = pin!(future);
-    poll_fn(|context| {
-        let _outer = Outer(CURRENT.replace(class));
-        future.as_mut().poll(context)
-    })
-    .await
+pub fn run_as<F: Future>(class: Class, future: F) -> impl Future<Output = F::Output> {
+    scoped(future, InClass(class))
 }
 
 /// Runs a future whose requests belong to a flow of their class. Tasks that it spawns do not.
-pub async fn run_in<F: Future>(flow: Flow, future: F) -> F::Output {
-    let mut future = pin!(future);
-    poll_fn(|context| {
-        let _outer = OuterFlow(FLOW.replace(flow));
-        future.as_mut().poll(context)
-    })
-    .await
+pub fn run_in<F: Future>(flow: Flow, future: F) -> impl Future<Output = F::Output> {
+    scoped(future, InFlow(flow))
 }
 
 /// The flow of the task that runs on this thread.
@@ -100,21 +90,29 @@ pub(super) fn current_flow() -> Flow {
     FLOW.get()
 }
 
-/// The flow that comes back when the poll is over, also by a panic.
-struct OuterFlow(Flow);
+/// The class of a task while it is polled, and meanwhile the one from outside.
+struct InClass(Class);
 
-impl Drop for OuterFlow {
-    fn drop(&mut self) {
-        FLOW.set(self.0);
+impl Scope for InClass {
+    fn enter(&mut self) {
+        self.0 = CURRENT.replace(self.0);
+    }
+
+    fn leave(&mut self) {
+        self.0 = CURRENT.replace(self.0);
     }
 }
 
-/// The class that comes back when the poll is over, also by a panic.
-struct Outer(Class);
+/// The flow of a task while it is polled, and meanwhile the one from outside.
+struct InFlow(Flow);
 
-impl Drop for Outer {
-    fn drop(&mut self) {
-        CURRENT.set(self.0);
+impl Scope for InFlow {
+    fn enter(&mut self) {
+        self.0 = FLOW.replace(self.0);
+    }
+
+    fn leave(&mut self) {
+        self.0 = FLOW.replace(self.0);
     }
 }
 

@@ -1,41 +1,38 @@
 //! The probe of the task that is polled: how code below a read finds it.
 
 use std::cell::RefCell;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::future::Future;
 use std::sync::Arc;
 
 use super::counts::Count;
 use super::watch::OnShard;
+use crate::scoped::{Scope, scoped};
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<OnShard>>> = const { RefCell::new(None) };
 }
 
 /// Runs a read that `probe` watches. Tasks that it spawns are not watched.
-pub async fn probed<F: Future>(probe: Arc<OnShard>, future: F) -> F::Output {
-    let mut future = pin!(future);
-    let mut other = Some(probe);
-    poll_fn(|context| {
-        let _exchanged = Exchanged::with(&mut other);
-        future.as_mut().poll(context)
-    })
-    .await
+pub fn probed<F: Future>(probe: Arc<OnShard>, future: F) -> impl Future<Output = F::Output> {
+    scoped(future, Watched(Some(probe)))
 }
 
-/// The current probe in exchange for another, until the poll is over, also by a panic.
-struct Exchanged<'a>(&'a mut Option<Arc<OnShard>>);
+/// The probe of a read while it is polled, and meanwhile the one from outside.
+struct Watched(Option<Arc<OnShard>>);
 
-impl<'a> Exchanged<'a> {
-    fn with(other: &'a mut Option<Arc<OnShard>>) -> Self {
-        CURRENT.with_borrow_mut(|current| std::mem::swap(current, other));
-        Exchanged(other)
+impl Watched {
+    fn exchange(&mut self) {
+        CURRENT.with_borrow_mut(|current| std::mem::swap(current, &mut self.0));
     }
 }
 
-impl Drop for Exchanged<'_> {
-    fn drop(&mut self) {
-        CURRENT.with_borrow_mut(|current| std::mem::swap(current, self.0));
+impl Scope for Watched {
+    fn enter(&mut self) {
+        self.exchange();
+    }
+
+    fn leave(&mut self) {
+        self.exchange();
     }
 }
 

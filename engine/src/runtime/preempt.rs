@@ -46,6 +46,7 @@ use super::gate::{Gate, GateGuard};
 use super::pace;
 use super::shares::{self, Groups};
 use super::stats::{RuntimeStats, Stretch};
+use crate::admission;
 use crate::clock::{Clock, Random};
 use crate::config::TASK_QUOTA_US;
 use crate::io;
@@ -124,6 +125,17 @@ pub fn maybe_yield() -> impl Future<Output = ()> {
 /// Lets all other ready tasks of the shard run, and its I/O be submitted; a task with a
 /// [`Pace`](super::Pace) may rest.
 pub async fn yield_now() {
+    let mut turn = pin!(next_turn());
+    poll_fn(|context| {
+        let polled = turn.as_mut().poll(context);
+        admission::set_yields(polled.is_pending());
+        polled
+    })
+    .await
+}
+
+/// Comes back when the others had their turns.
+async fn next_turn() {
     if lent::is_lent() {
         // Who has the lease leaves the rest to the shard's thread.
         return lent::on_own_thread(ready(())).await;

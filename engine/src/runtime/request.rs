@@ -33,8 +33,8 @@ pub trait Ask<S>: Send + 'static {
     /// whether its turn is over where it may take long.
     const IS_SHORT: bool = false;
 
-    /// It is about to be sent, or answered by its caller.
-    fn begins(&mut self) {}
+    /// It is about to be sent. A caller that answers it itself lets it wait for nothing.
+    fn sets_out(&mut self) {}
 
     /// Answers, under the shard's lease.
     fn ask(self, state: &Rc<S>) -> Answering<Self::Answer>;
@@ -267,8 +267,7 @@ impl<S: 'static, Q: Ask<S>> Asking<S, Q> {
 
     /// Answers the question here where the shard lets its caller do that. What waits then is the
     /// shard's to do.
-    fn start(&self, mut question: Q) -> Stage<Q, Q::Answer> {
-        question.begins();
+    fn start(&self, question: Q) -> Stage<Q, Q::Answer> {
         let mut question = Some(question);
         if Q::IS_SHORT {
             let stage = self.shard.with_lease(|monitor, state| {
@@ -291,6 +290,9 @@ impl<S: 'static, Q: Ask<S>> Asking<S, Q> {
             if let Some(stage) = stage {
                 return stage;
             }
+        }
+        if let Some(question) = &mut question {
+            question.sets_out();
         }
         Stage::Waits(Place::new(question))
     }

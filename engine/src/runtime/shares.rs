@@ -18,13 +18,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::future::Future;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use crate::clock::Clock;
+use crate::scoped::{Scope, scoped};
 
 /// Shares of a group that was not named.
 const SHARES_DEFAULT: u32 = 1000;
@@ -40,28 +41,30 @@ thread_local! {
 
 /// Runs a future as a task of a group, which is charged with its time. Tasks that it spawns are not
 /// of the group.
-pub async fn in_group<F: Future>(group: u64, future: F) -> F::Output {
-    let mut future = pin!(future);
-    poll_fn(|context| {
-        let _outer = Outer(CURRENT.replace(Some(group)));
-        let groups = current();
-        let now_ns = || groups.as_ref().map_or(0, |groups| groups.clock.monotonic_ns());
-        let since_ns = now_ns();
-        let polled = future.as_mut().poll(context);
-        if let Some(groups) = &groups {
-            groups.charge(group, now_ns().saturating_sub(since_ns));
-        }
-        polled
-    })
-    .await
+pub fn in_group<F: Future>(group: u64, future: F) -> impl Future<Output = F::Output> {
+    scoped(future, InGroup { group, outer: None, groups: None, since_ns: 0 })
 }
 
-/// The group that comes back when the poll is over, also by a panic.
-struct Outer(Option<u64>);
+/// The group of a task while it is polled.
+struct InGroup {
+    group: u64,
+    outer: Option<u64>,
+    groups: Option<Rc<Groups>>,
+    since_ns: u64,
+}
 
-impl Drop for Outer {
-    fn drop(&mut self) {
-        CURRENT.set(self.0);
+impl Scope for InGroup {
+    fn enter(&mut self) {
+        self.outer = CURRENT.replace(Some(self.group));
+        self.groups = current();
+        self.since_ns = self.groups.as_ref().map_or(0, |groups| groups.clock.monotonic_ns());
+    }
+
+    fn leave(&mut self) {
+        if let Some(groups) = self.groups.take() {
+            groups.charge(self.group, groups.clock.monotonic_ns().saturating_sub(self.since_ns));
+        }
+        CURRENT.set(self.outer);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Service levels: turns and memory by shares, who sheds, who goes on alone, who is ended.
 
+use std::future::pending;
+
 use super::*;
 use crate::clock::Deadline;
 use crate::config::INTERACTIVE_WAIT;
@@ -32,8 +34,12 @@ fn turn(world: &World, level: LevelId, deadline: Option<Deadline>) -> Waiting {
     Box::pin(async move { admission.turn(KEYS, level, deadline).await })
 }
 
+/// A read that has its turn and waits for the disk: of those that compute few begin.
 fn begun(world: &World, level: LevelId) -> Permit {
-    turn(world, level, None).now_or_never().expect("there is a turn").unwrap()
+    let mut permit = turn(world, level, None).now_or_never().expect("there is a turn").unwrap();
+    let mut work = Box::pin(world.admission.measured(KEYS, permit.account(), pending::<()>()));
+    assert!((&mut work).now_or_never().is_none());
+    permit
 }
 
 fn waits(world: &World, level: LevelId) -> Waiting {
@@ -114,6 +120,34 @@ fn a_read_that_cannot_be_done_in_time_does_not_begin() {
 type Growing = LocalBoxFuture<'static, (Permit, Result<BatchCharge>)>;
 
 /// A permit that takes memory for a batch.
+#[test]
+fn a_read_that_would_wait_for_half_of_its_time_is_refused_when_it_comes() {
+    let world = World::new(1, 1 << 30, 100, 0);
+    let running = world.try_admit().unwrap();
+    let comes = |within_ms| {
+        let deadline = Deadline::after(Duration::from_millis(within_ms), &*world.clock);
+        let terms = Terms { level: LevelId::DEFAULT, deadline: Some(deadline) };
+        world.admission.check_queue(KEYS, &terms)
+    };
+    world.clock.advance(Duration::from_millis(50));
+    assert!(comes(1).is_ok(), "nobody waits");
+    let first = world.wait();
+    world.clock.advance(Duration::from_millis(6));
+    assert!(comes(13).is_ok());
+    let error = comes(12).unwrap_err();
+    assert!(error.is_retryable());
+    assert_eq!(
+        error.to_string(),
+        "overloaded: reads of partitions of service level 'default' wait for 6 ms already, which \
+         is half of the time that is left: allow more time, or try again later"
+    );
+    assert_eq!(world.status().refused, 1);
+    let terms = Terms { level: LevelId::DEFAULT, deadline: None };
+    assert!(world.admission.check_queue(KEYS, &terms).is_ok(), "who has time waits");
+    drop((first, running));
+    assert!(comes(1).is_ok());
+}
+
 fn grow(mut permit: Permit, bytes: usize) -> Growing {
     Box::pin(async move {
         let charged = permit.charge_batch(bytes).await;

@@ -59,27 +59,28 @@ pub(in crate::database) struct Asked {
 /// For how long a question has waited for its shard, where somebody wants to know.
 pub(in crate::database) struct Stopwatch {
     clock: Option<Arc<dyn Clock>>,
-    since_ns: u64,
+    since_ns: Option<u64>,
 }
 
 impl Stopwatch {
     /// One that is to be looked at.
     pub(in crate::database) fn of(clock: &Arc<dyn Clock>) -> Self {
-        Stopwatch { clock: Some(clock.clone()), since_ns: 0 }
+        Stopwatch { clock: Some(clock.clone()), since_ns: None }
     }
 
     /// One that tells nothing, and asks no clock.
     pub(in crate::database) fn none() -> Self {
-        Stopwatch { clock: None, since_ns: 0 }
+        Stopwatch { clock: None, since_ns: None }
     }
 
     fn start(&mut self) {
-        self.since_ns = self.clock.as_ref().map_or(0, |clock| clock.monotonic_ns());
+        self.since_ns = self.clock.as_ref().map(|clock| clock.monotonic_ns());
     }
 
+    /// Since it was started; 0 where it was not.
     fn passed_ns(&self) -> u64 {
-        let now_ns = self.clock.as_ref().map_or(0, |clock| clock.monotonic_ns());
-        now_ns.saturating_sub(self.since_ns)
+        let passed = self.clock.as_ref().zip(self.since_ns);
+        passed.map_or(0, |(clock, since_ns)| clock.monotonic_ns().saturating_sub(since_ns))
     }
 }
 
@@ -109,7 +110,7 @@ impl Ask<Shard> for Get {
     const NAME: &'static str = "get";
     const IS_SHORT: bool = true;
 
-    fn begins(&mut self) {
+    fn sets_out(&mut self) {
         self.asked.waits.start();
     }
 
@@ -124,7 +125,7 @@ impl Ask<Shard> for GetMany {
     const NAME: &'static str = "get many";
     const IS_SHORT: bool = true;
 
-    fn begins(&mut self) {
+    fn sets_out(&mut self) {
         self.asked.waits.start();
     }
 
@@ -154,7 +155,7 @@ impl Ask<Shard> for Stream {
     const NAME: &'static str = "read";
     const IS_SHORT: bool = true;
 
-    fn begins(&mut self) {
+    fn sets_out(&mut self) {
         self.waits.start();
     }
 
@@ -178,7 +179,7 @@ impl Ask<Shard> for Apply {
     const NAME: &'static str = "apply";
     const IS_SHORT: bool = true;
 
-    fn begins(&mut self) {
+    fn sets_out(&mut self) {
         self.1.waits.start();
     }
 
@@ -195,7 +196,7 @@ impl Ask<Shard> for ApplyMany {
     type Answer = Result<()>;
     const NAME: &'static str = "apply many";
 
-    fn begins(&mut self) {
+    fn sets_out(&mut self) {
         self.1.waits.start();
     }
 
@@ -222,7 +223,7 @@ impl Ask<Shard> for WriteIf {
     const NAME: &'static str = "write if";
     const IS_SHORT: bool = true;
 
-    fn begins(&mut self) {
+    fn sets_out(&mut self) {
         self.1.waits.start();
     }
 
@@ -247,7 +248,7 @@ impl Shard {
             Ok(table) => table,
             Err(error) => return Answering::Now(Err(error)),
         };
-        let Some(permit) = self.admission.turn_now(ReadClass::Keys, terms.level) else {
+        let Some(permit) = self.admission.brief_turn_now(ReadClass::Keys, terms.level) else {
             drop(table);
             return self.until_over(terms, self.clone().get_in_turn(schema, key, terms));
         };

@@ -86,14 +86,14 @@ impl Shard {
 
     /// Runs what a read does when it has its turn: on the account of the read, and with the parts
     /// of the processor and of the disk that its level has.
-    pub(super) async fn working<F: Future>(
+    pub(super) fn working<F: Future>(
         &self,
         (class, level, account): (ReadClass, LevelId, Rc<Account>),
         work: F,
-    ) -> F::Output {
+    ) -> impl Future<Output = F::Output> {
         let flow = Flow { id: level.0, shares: self.admission.shares(level) };
         let work = io::run_in(flow, self.admission.measured(class, account, work));
-        runtime::in_group(level.0, work).await
+        runtime::in_group(level.0, work)
     }
 
     /// Lets a read in, in the order of writes: load shedding, then limits of partitions. What is
@@ -111,6 +111,7 @@ impl Shard {
         self.admission.admit_read(class)?;
         let terms = Terms { level: command.level, deadline: command.deadline };
         self.admission.check_wait(class.into(), &terms, waited_ns)?;
+        self.admission.check_queue(class, &terms)?;
         self.admit_partitions(&table, &command.partitions)
     }
 
@@ -129,29 +130,28 @@ impl Shard {
             let closed = self.closed.notified();
             let class = class_of(&command.partitions);
             let noted = self.admission.note(class, level, command.schema.clone());
-            let read = async {
-                let id = command.schema.id;
-                let waiting = timer(Count::TimeAdmission);
-                let mut permit = tokio::select! {
-                    biased;
-                    permit = self.wait_turn(class, level, (deadline, &command.schema)) => permit?,
-                    () = batches.closed() => return Ok(()),
-                };
-                permit.show(&noted);
-                note_turn(class, waiting);
-                came.set("a read had not sent all its rows");
-                // Meanwhile it may have been dropped.
-                let table = self.table(id)?;
-                let terms = (class, level, permit.account());
-                let stream = table.stream(command, now, batches.clone(), &mut permit);
-                self.working(terms, stream).await;
-                Ok(())
-            };
             // A reader that takes nothing must not keep the shard from closing.
             let ended = tokio::select! {
                 biased;
                 () = closed => Err(Error::Closed),
-                ended = read => ended,
+                ended = async {
+                    let id = command.schema.id;
+                    let waiting = timer(Count::TimeAdmission);
+                    let mut permit = tokio::select! {
+                        biased;
+                        permit = self.wait_turn(class, level, (deadline, &command.schema)) => permit?,
+                        () = batches.closed() => return Ok(()),
+                    };
+                    permit.show(&noted);
+                    note_turn(class, waiting);
+                    came.set("a read had not sent all its rows");
+                    // Meanwhile it may have been dropped.
+                    let table = self.table(id)?;
+                    let terms = (class, level, permit.account());
+                    let stream = table.stream(command, now, batches.clone(), &mut permit);
+                    self.working(terms, stream).await;
+                    Ok(())
+                } => ended,
                 () = noted.killed() => Err(Error::Unavailable(KILLED.into())),
                 () = self.sleep_until(deadline) => {
                     let error = deadline.map(|deadline| deadline.passed(came.get()));

@@ -9,18 +9,23 @@ use crate::runtime;
 
 /// Longest time between two looks at what time brings: unsynced records, waiting cache events.
 const TICK: Duration = Duration::from_millis(50);
+/// The same while nobody asks the shard for anything: waking a thread is most of what an idle
+/// process costs.
+const IDLE_TICK: Duration = Duration::from_millis(100);
 
 impl Shard {
     pub(in crate::database) fn start_background(self: &Rc<Self>) {
         let shard = Rc::downgrade(self);
         let context = self.context.clone();
-        let tick = match self.options.durability {
-            Durability::Periodic { ms } => TICK.min(Duration::from_millis((ms / 2).max(1))),
-            Durability::Sync | Durability::None => TICK,
+        let longest = match self.options.durability {
+            Durability::Periodic { ms } => Duration::from_millis((ms / 2).max(1)),
+            Durability::Sync | Durability::None => IDLE_TICK,
         };
         runtime::spawn_local("tick", async move {
+            let mut is_idle = false;
             loop {
-                context.sleep(tick).await;
+                let tick = if is_idle { IDLE_TICK } else { TICK };
+                context.sleep(tick.min(longest)).await;
                 let Some(shard) = shard.upgrade().filter(|shard| !shard.closing.get()) else {
                     return;
                 };
@@ -34,6 +39,7 @@ impl Shard {
                 shard.policies.tick();
                 shard.watch_admission();
                 shard.hot.borrow_mut().tick(context.clock.monotonic_ns());
+                is_idle = shard.admission.is_idle();
             }
         });
     }

@@ -21,7 +21,7 @@ pub struct LongWait {
 
 /// See the head of this file.
 #[derive(Debug, Default)]
-pub(super) struct LongWaits(RefCell<VecDeque<LongWait>>);
+pub(in crate::admission) struct LongWaits(RefCell<VecDeque<LongWait>>);
 
 impl LongWaits {
     /// Keeps a wait if it was long; the oldest goes where there are too many.

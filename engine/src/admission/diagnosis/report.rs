@@ -11,7 +11,7 @@ const GROUPS_MAX: usize = 20;
 const BUSY_PER_MILLE: u64 = 800;
 
 /// What a report is made of.
-pub(super) struct Scene<'a> {
+pub(in crate::admission) struct Scene<'a> {
     /// Why a read was refused or ended.
     pub problem: &'a str,
     pub reads: &'a [ReadStatus],
@@ -24,7 +24,7 @@ pub(super) struct Scene<'a> {
 }
 
 /// The report, some lines.
-pub(super) fn report(scene: &Scene<'_>) -> String {
+pub(in crate::admission) fn report(scene: &Scene<'_>) -> String {
     let short = [
         ("CPU", scene.busy_per_mille >= BUSY_PER_MILLE),
         ("memory", !scene.has_memory),

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use tokio::sync::Notify;
 
-use super::level::LevelId;
+use crate::admission::level::LevelId;
 use crate::policy::admission::{ReadClass, WorkClass};
 use crate::schema::table_schema::SchemaRef;
 
@@ -52,7 +52,7 @@ pub struct ReadStatus {
 }
 
 /// One read.
-pub(super) struct Read {
+pub(in crate::admission) struct Read {
     class: ReadClass,
     level: LevelId,
     schema: SchemaRef,
@@ -64,7 +64,7 @@ pub(super) struct Read {
 
 /// All reads under way on a shard.
 #[derive(Default)]
-pub(super) struct Reads {
+pub(in crate::admission) struct Reads {
     next: Cell<u64>,
     all: RefCell<BTreeMap<u64, Rc<Read>>>,
 }
@@ -114,7 +114,7 @@ impl Reads {
 pub struct NotedRead {
     reads: Rc<Reads>,
     number: u64,
-    pub(super) read: Rc<Read>,
+    pub(in crate::admission) read: Rc<Read>,
 }
 
 impl NotedRead {
