@@ -21,6 +21,7 @@ mod frame;
 mod library;
 #[path = "doors/ping_pong.rs"]
 mod ping_pong;
+#[allow(dead_code, reason = "a group uses of the server what it needs")]
 #[path = "doors/server.rs"]
 mod server;
 #[path = "doors/sql.rs"]

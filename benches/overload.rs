@@ -1,8 +1,9 @@
 //! `cargo bench --bench overload`: what shards do that are asked for more than they can do.
 //!
 //! Clients are threads of this process that ask through the library, so they take a part of the
-//! same cores. A closed client keeps a number of reads in flight; an open one asks at times that a
-//! Poisson process draws, whatever became of earlier reads. What is compared runs in turns.
+//! same cores. The server of the rows about connections is a child process. A closed client keeps
+//! a number of reads in flight; an open one asks at times that a Poisson process draws, whatever
+//! became of earlier reads. What is compared runs in turns.
 //!
 //! `-- --picture=FILE.svg` draws goodput against offered load.
 
@@ -10,6 +11,8 @@
 
 #[path = "overload/client.rs"]
 mod client;
+#[path = "overload/connections.rs"]
+mod connections;
 #[allow(dead_code, reason = "a group uses of the frame what it needs")]
 #[path = "frame/mod.rs"]
 mod frame;
@@ -25,10 +28,15 @@ mod limiter;
 mod memory;
 #[path = "overload/refusal.rs"]
 mod refusal;
+#[allow(dead_code, reason = "a group uses of the server what it needs")]
+#[path = "doors/server.rs"]
+mod server;
 #[path = "overload/shards.rs"]
 mod shards;
 #[path = "overload/world.rs"]
 mod world;
+
+use std::process::ExitCode;
 
 use frame::{Arguments, print_head};
 use tidegate::allocator::Allocator;
@@ -37,7 +45,11 @@ use tidegate::allocator::Allocator;
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-fn main() {
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    if words.next().as_deref() == Some(server::CHILD) {
+        return server::run(words);
+    }
     let arguments = Arguments::parse();
     print_head(&arguments);
     // Each part prints its own rows.
@@ -48,4 +60,6 @@ fn main() {
     goodput::print(&arguments);
     levels::print(&arguments);
     memory::print(&arguments);
+    connections::print(&arguments);
+    ExitCode::SUCCESS
 }

@@ -60,6 +60,14 @@ impl Server {
         Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
     }
 
+    /// Memory of the process that is not swapped out.
+    pub fn memory_bytes(&self) -> u64 {
+        let path = format!("/proc/{}/statm", self.child.id());
+        let text = std::fs::read_to_string(path).unwrap();
+        let pages: u64 = text.split(' ').nth(1).unwrap().parse().unwrap();
+        pages * rustix::param::page_size() as u64
+    }
+
     /// Stops it as a user does, and waits.
     pub fn stop(mut self) {
         let id = rustix::process::Pid::from_child(&self.child);

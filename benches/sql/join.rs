@@ -5,11 +5,45 @@ use crate::world::World;
 
 const JOIN: &str = "join of 1,000 keys to a table by its key";
 const JOIN_READ: &str = "the same, rows read of the table";
-const SCAN: &str = "full scan with an aggregate";
+const SCAN: &str = "full scan with an aggregate, partitions of one row";
+const WIDE_SCAN: &str = "the same, partitions of 1,000 rows";
 const KEYS: usize = 1_000;
 const RUNS: usize = 5;
 
 pub async fn print(arguments: &Arguments) {
+    print_narrow(arguments).await;
+    print_wide(arguments).await;
+}
+
+fn print_scan(arguments: &Arguments, name: &str, (rows, ms): (usize, f64)) {
+    let (figure, target) = (rows as f64 / ms / 1e3, Target::AtLeast(6.0));
+    Row { name, unit: "M rows/s", figure, baseline: None, target }.print(arguments);
+}
+
+async fn print_wide(arguments: &Arguments) {
+    if !arguments.wants(WIDE_SCAN) {
+        return;
+    }
+    let world = World::new().await;
+    let rows = arguments.scale(500_000, 5_000_000);
+    world
+        .run("CREATE TABLE w (pk bigint, ck bigint, n bigint, v text, PRIMARY KEY (pk, ck))")
+        .await;
+    let fill = format!(
+        "INSERT INTO w SELECT g / 1000, g % 1000, g % 1000, repeat('v', 20) \
+         FROM generate_series(0, {}) AS s(g)",
+        rows - 1
+    );
+    world.run(&fill).await;
+    world.run("FLUSH").await;
+    world.run("COMPACT w").await;
+    let scan = "SELECT sum(n), count(*) FROM w";
+    world.run(scan).await;
+    print_scan(arguments, WIDE_SCAN, (rows, world.best_ms(scan, RUNS).await));
+    world.close().await;
+}
+
+async fn print_narrow(arguments: &Arguments) {
     if ![JOIN, JOIN_READ, SCAN].iter().any(|name| arguments.wants(name)) {
         return;
     }
@@ -40,8 +74,6 @@ pub async fn print(arguments: &Arguments) {
     let figure = world.rows_read(join, Some("large")).await;
     let (baseline, target) = (Some(("keys", KEYS as f64)), Target::RatioAtMost(1.05));
     Row { name: JOIN_READ, unit: "rows", figure, baseline, target }.print(arguments);
-    let figure = rows as f64 / world.best_ms(scan, RUNS).await / 1e3;
-    let target = Target::AtLeast(6.0);
-    Row { name: SCAN, unit: "M rows/s", figure, baseline: None, target }.print(arguments);
+    print_scan(arguments, SCAN, (rows, world.best_ms(scan, RUNS).await));
     world.close().await;
 }

@@ -41,7 +41,9 @@ pub async fn print(arguments: &Arguments) {
         parquet.register_parquet(name, &stored, ParquetReadOptions::default()).await.unwrap();
     }
     world.run("FLUSH").await;
-    world.run("COMPACT").await;
+    for (name, _) in TABLES {
+        world.run(&format!("COMPACT {name}")).await;
+    }
     let (mut sum, mut parquet_sum) = (0.0, 0.0);
     for number in 1..=22 {
         let text = query(&format!("q{number:02}"), scale);
