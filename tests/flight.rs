@@ -9,6 +9,8 @@
 mod calls;
 #[path = "flight/clients.rs"]
 mod clients;
+#[path = "flight/connections.rs"]
+mod connections;
 #[path = "flight/exchange.rs"]
 mod exchange;
 #[path = "flight/load.rs"]

@@ -32,6 +32,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("equivalent", &["engine/src/persistent.rs"]),
     ("flate2", &["engine/src/sstable/format/codec.rs"]),
     ("getrandom", &["shell/src/flight/seal.rs", "shell/src/password.rs"]),
+    ("http_body", &["shell/src/flight/connections/calls.rs"]),
     ("imbl", &["engine/src/persistent.rs"]),
     ("libc", &["engine/src/os.rs"]),
     ("libmimalloc_sys", &["shell/src/allocator.rs"]),

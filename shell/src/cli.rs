@@ -5,6 +5,7 @@
 
 mod iotune;
 mod serve;
+mod size;
 mod sstable;
 
 use std::io::{self, IsTerminal};
@@ -24,6 +25,7 @@ use crate::query::QueryMemory;
 use crate::session::Session;
 pub use iotune::IotuneArguments;
 pub use serve::ServeArguments;
+use size::parse_size;
 pub use sstable::{SstableAction, SstableArguments, SstableFiles};
 
 const EXAMPLES: &str = "\
@@ -416,26 +418,6 @@ impl DatabaseArguments {
     }
 }
 
-/// Bytes from `4096`, `64K`, `64KiB`, `1.5GiB`; K, M and G count in steps of 1024.
-fn parse_size(text: &str) -> Result<usize, String> {
-    let wanted = || format!("'{text}' is no size: write 1048576, 512KiB, 64MiB or 2GiB");
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let shift = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kb" | "kib" => 10,
-        "m" | "mb" | "mib" => 20,
-        "g" | "gb" | "gib" => 30,
-        _ => return Err(wanted()),
-    };
-    let number: f64 = number.parse().map_err(|_| wanted())?;
-    let bytes = number * f64::from(1_u32 << shift);
-    if !(1.0..=1e15).contains(&bytes) {
-        return Err(wanted());
-    }
-    Ok(bytes as usize)
-}
-
 fn parse_param(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),
@@ -521,6 +503,21 @@ mod tests {
     }
 
     #[test]
+    fn connections_have_limits_that_can_be_set() {
+        let limits = |arguments: &[&str]| {
+            let cli = parse(&[&["serve"], arguments].concat()).unwrap();
+            let Some(Action::Serve(serve)) = cli.action else { panic!("it serves") };
+            serve.listen().limits
+        };
+        let (hour, own) = (std::time::Duration::from_secs(3600), limits(&[]));
+        assert_eq!((own.connections, own.streams, own.message_bytes), (None, 256, 64 << 20));
+        assert_eq!((own.idle, own.keepalive), (8 * hour, hour / 60));
+        let set = ["--connections-max", "7", "--idle-timeout", "0", "--keepalive", "1h30m"];
+        let set = limits(&set);
+        assert_eq!((set.connections, set.idle, set.keepalive), (Some(7), hour * 0, hour * 3 / 2));
+    }
+
+    #[test]
     fn clients_may_come_from_elsewhere_and_metrics_stay_on_this_machine() {
         for listen in ["127.0.0.1:0", "localhost:1", "[::1]:31337", "0.0.0.0:31337"] {
             assert!(parse(&["serve", "--listen", listen]).is_ok(), "{listen}");
@@ -532,6 +529,12 @@ mod tests {
             (&["serve", "--metrics", "0.0.0.0:1"][..], "ask nobody who they are"),
             (&["serve", "--tls-cert", "c"][..], "--tls-key"),
             (&["serve", "--tls-client-ca", "a"][..], "--tls-cert"),
+            (&["serve", "--idle-timeout", "0s"][..], "from 1s to 8760h"),
+            (&["serve", "--keepalive", "9000h"][..], "from 1s to 8760h"),
+            (&["serve", "--keepalive", "often"][..], "write 30s"),
+            (&["serve", "--message-bytes-max", "1KiB"][..], "from 64KiB to 1GiB"),
+            (&["serve", "--connections-max", "0"][..], "connections-max"),
+            (&["serve", "--streams-max", "0"][..], "streams-max"),
         ] {
             let refused = parse(arguments).unwrap_err().to_string();
             assert!(refused.contains(wanted), "{arguments:?}: {refused}");

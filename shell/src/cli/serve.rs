@@ -2,10 +2,20 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
-use crate::flight::{Listen, TlsFiles};
+use super::size::parse_size;
+use crate::flight::{Limits, Listen, TlsFiles};
+use crate::query::duration_of_text;
+
+/// Longest message that may be allowed, bytes: a batch is decoded as a whole.
+const MESSAGE_BYTES_MOST: usize = 1 << 30;
+/// Shortest message that must be taken, bytes: those of statements.
+const MESSAGE_BYTES_LEAST: usize = 64 << 10;
+/// Longest time that may be given.
+const TIME_MOST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 #[derive(Debug, Clone, Args)]
 pub struct ServeArguments {
@@ -29,6 +39,23 @@ pub struct ServeArguments {
     /// Serve other machines without TLS, or without anybody who could log in.
     #[arg(long)]
     insecure: bool,
+    /// Connections at once; more are told so and closed [default: as many as there is memory for,
+    /// 64KiB each of a twentieth of --memory].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    connections_max: Option<u32>,
+    /// Calls of one connection that are answered at once; more wait at the client.
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    streams_max: u32,
+    /// Longest message of a client, such as a batch of an ingest; 64KiB to 1GiB.
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_message_size)]
+    message_bytes_max: usize,
+    /// How long a connection may have no call before it is closed; 0 is for ever. A session without
+    /// a token ends with its connection.
+    #[arg(long, value_name = "TIME", default_value = "8h", value_parser = parse_idle_time)]
+    idle_timeout: Duration,
+    /// How often a silent client is asked whether it is alive, and how long it has for an answer.
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_time)]
+    keepalive: Duration,
 }
 
 impl ServeArguments {
@@ -40,7 +67,14 @@ impl ServeArguments {
             key,
             client_authority: self.tls_client_ca.clone(),
         });
-        Listen { clients: self.listen, metrics: self.metrics, tls, insecure: self.insecure }
+        let limits = Limits {
+            connections: self.connections_max.map(|connections| connections as usize),
+            streams: self.streams_max,
+            message_bytes: self.message_bytes_max,
+            idle: self.idle_timeout,
+            keepalive: self.keepalive,
+        };
+        Listen { clients: self.listen, metrics: self.metrics, tls, limits, insecure: self.insecure }
     }
 }
 
@@ -60,4 +94,24 @@ fn parse_local(text: &str) -> Result<SocketAddr, String> {
             address.ip()
         )),
     }
+}
+
+fn parse_message_size(text: &str) -> Result<usize, String> {
+    let bytes = parse_size(text)?;
+    match (MESSAGE_BYTES_LEAST..=MESSAGE_BYTES_MOST).contains(&bytes) {
+        true => Ok(bytes),
+        false => Err(format!("'{text}' is no size from 64KiB to 1GiB")),
+    }
+}
+
+/// From a second to a year.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let time = duration_of_text(text).filter(|time| *time >= Duration::from_secs(1));
+    time.filter(|time| *time <= TIME_MOST)
+        .ok_or_else(|| format!("'{text}' is no time from 1s to 8760h: write 30s, 5m or 1h30m"))
+}
+
+/// The same, or nothing.
+fn parse_idle_time(text: &str) -> Result<Duration, String> {
+    if text == "0" { Ok(Duration::ZERO) } else { parse_time(text) }
 }

@@ -5,7 +5,7 @@
 //! calls.
 
 mod access;
-mod admission;
+mod connections;
 mod error;
 mod exchange;
 mod front;
@@ -33,34 +33,27 @@ use tidegate_engine::Database;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::OwnedSemaphorePermit;
-use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 
 pub use self::access::tls::TlsFiles;
+pub use self::connections::Limits;
 pub use self::exchange::client::{Exchange, prepare};
 
 use self::access::tls::Tls;
 use self::access::{Guard, Rules};
-use self::admission::{Accepted, Connections};
+use self::connections::{
+    Accepted, Activity, BEGIN_PATIENCE, Bytes, Calls, Connection, Connections, Link, Wire,
+};
 use self::front::Front;
 use self::service::{Service, State};
-use self::session::connection::{Bytes, Connection, Link, Wire};
 use crate::memory::MemoryPlan;
 use crate::metrics::Metrics;
 use crate::stderr::tell_line;
 
-/// Largest message taken from a client: one batch of an ingest.
-const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// How long running statements may go on after the first signal to stop.
 const DRAIN_SECONDS_MAX: u64 = 3;
 /// How long connections may take to let go of what they hold once they are cut.
 const CUT_SECONDS_MAX: u64 = 1;
-/// How often a silent connection is asked whether it is alive, and how long for an answer.
-const KEEPALIVE: Duration = Duration::from_secs(60);
-/// How long a client may take to begin to speak HTTP/2.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Calls of one connection that are answered at once; more wait at the client.
-const STREAMS_MAX: u32 = 256;
 /// Connections whose handshakes go on at once.
 const HANDSHAKES_MAX: usize = 4096;
 
@@ -72,6 +65,7 @@ pub struct Listen {
     /// For what asks for metrics, if that is served.
     pub metrics: Option<SocketAddr>,
     pub tls: Option<TlsFiles>,
+    pub limits: Limits,
     /// Whether other machines may come without TLS, and without saying who they are.
     pub insecure: bool,
 }
@@ -174,16 +168,17 @@ async fn listen_until(
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let service = Service::new(database, &memory).map_err(|status| status.message().to_owned())?;
     let metrics = Metrics::new(service.state().sessions().named("metrics"));
-    let connections = Connections::new(memory.connections);
-    let incoming = incoming(&connections, listener, service.state(), tls);
+    let limits = listen.limits;
+    let connections = Connections::new(memory.connections, limits.connections);
+    let incoming = incoming(&connections, listener, service.state(), (tls, limits.idle));
     let service = FlightServiceServer::new(Guard::new(Front(service), rules))
-        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_decoding_message_size(limits.message_bytes)
         .max_encoding_message_size(usize::MAX);
-    let service = InterceptedService::new(service, move |request| connections.check(request));
+    let service = Calls::new(service, connections, limits.message_bytes);
     let server = Server::builder()
-        .http2_keepalive_interval(Some(KEEPALIVE))
-        .http2_keepalive_timeout(Some(KEEPALIVE))
-        .max_concurrent_streams(STREAMS_MAX)
+        .http2_keepalive_interval(Some(limits.keepalive))
+        .http2_keepalive_timeout(Some(limits.keepalive))
+        .max_concurrent_streams(limits.streams)
         .add_service(service)
         .serve_with_incoming_shutdown(incoming, async {
             // An error means that the sender is gone, which is a reason to stop too.
@@ -237,7 +232,7 @@ fn incoming(
     connections: &Connections,
     listener: TcpListener,
     state: &Arc<dyn State>,
-    tls: Option<Arc<Tls>>,
+    (tls, idle_max): (Option<Arc<Tls>>, Duration),
 ) -> impl Stream<Item = std::io::Result<Wire>> + use<> {
     let (state, mut last) = (Arc::clone(state), 0);
     let closed = Arc::clone(&state);
@@ -254,7 +249,10 @@ fn incoming(
                 Connection(last)
             }
         };
-        let link = Link { connection, peer: Some(peer), certificate };
-        Ok(Wire::new((bytes, place), link, Arc::clone(&on_close), PATIENCE))
+        // One that is refused keeps no place of those that are told so.
+        let idle_max = if is_refused { BEGIN_PATIENCE } else { idle_max };
+        let activity = Some(Activity::new(Arc::clone(state.database().clock()), idle_max));
+        let link = Link { connection, peer: Some(peer), certificate, activity };
+        Ok(Wire::new((bytes, place), link, Arc::clone(&on_close), BEGIN_PATIENCE))
     })
 }

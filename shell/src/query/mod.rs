@@ -53,6 +53,7 @@ pub use outcome::{
     without_unsaid,
 };
 pub use parameter::fit;
+pub(crate) use parse::duration_of_text;
 pub use parse::statement::{Statement, is_complete, split};
 pub use prepared::{Plans, Prepared};
 pub use replay::{load_candidate, load_trace, read_component, replay_row, replay_schema};

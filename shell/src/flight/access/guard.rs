@@ -21,9 +21,9 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::attempts::Attempts;
 use super::identity::Identity;
+use crate::flight::connections::Link;
 use crate::flight::front::Front;
 use crate::flight::service::State;
-use crate::flight::session::connection::Link;
 use crate::flight::session::{authorization, credentials};
 use crate::password::{Busy, Passwords};
 use crate::query::{AuditEvent, Caller};
@@ -88,6 +88,9 @@ impl Guard {
                 ));
             }
         };
+        if let Some(activity) = Link::of(&request).activity {
+            activity.let_in();
+        }
         request.extensions_mut().insert(Identity(caller));
         Ok(request)
     }

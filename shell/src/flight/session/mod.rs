@@ -9,7 +9,6 @@
 //! session belongs to the caller that it began with, and no other gets it. Not here: who calls
 //! (`access`). Where nobody is asked, names only keep clients apart.
 
-pub(super) mod connection;
 pub(super) mod option;
 
 use std::cmp::Reverse;
@@ -27,8 +26,8 @@ use tidegate_engine::{Database, SchemaRef};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Status};
 
-use self::connection::{Connection, Link};
 use super::access::Identity;
+use super::connections::{Connection, Link};
 use super::error::status;
 use super::kept::Kept;
 use super::outgoing::Form;

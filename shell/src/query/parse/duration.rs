@@ -26,11 +26,11 @@ pub fn duration(tokens: &[TokenWithSpan]) -> Option<(Duration, usize)> {
         ] if next.start == span.end => (format!("{number}{}", unit.value), 2),
         _ => return None,
     };
-    Some((of_text(&text)?, length))
+    Some((duration_of_text(&text)?, length))
 }
 
-/// Numbers with units, one after another.
-fn of_text(text: &str) -> Option<Duration> {
+/// The duration of a text: numbers with units, one after another.
+pub fn duration_of_text(text: &str) -> Option<Duration> {
     let (mut rest, mut all) = (text, 0_u64);
     while !rest.is_empty() {
         let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();

@@ -31,6 +31,7 @@ pub use ast::{
 pub use balance::balance;
 pub use cursor::Cursor;
 pub use depth::check as check_depth;
+pub use duration::duration_of_text;
 pub use partition_limit::PARTITION_LIMIT;
 pub use row_value::{NAMED_CAST, ROW_IN, take_apart, tell_apart};
 pub use type_name::{TypeName, type_name, unknown as unknown_type};

@@ -2,7 +2,8 @@
 //!
 //! Invariant: no two connections of a service have one number, and who waits for the end of one is
 //! told when it is closed. Addresses would not do: a port is taken again. A client that does not
-//! begin to speak HTTP/2 in time holds no place for longer.
+//! begin to speak HTTP/2 in time holds no place for longer, nor does one that has had no call for
+//! too long. The latter reads an end, as of a service that closes a connection which is not used.
 
 use std::io;
 use std::net::IpAddr;
@@ -14,13 +15,18 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 use tokio_rustls::server::TlsStream;
 use tonic::Request;
 use tonic::transport::server::Connected;
 
+use super::Activity;
+
 /// What a client of HTTP/2 sends first.
 const PREFACE_BYTES: usize = 24;
+
+/// How often a connection is looked at that may be without a call for ever.
+const LOOKS: Duration = Duration::from_secs(24 * 3600);
 
 /// Names a connection; 0 stands for none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,12 +48,14 @@ impl Connection {
 }
 
 /// What is known of a connection.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(in crate::flight) struct Link {
     pub connection: Connection,
     pub peer: Option<IpAddr>,
     /// The common name of the client's certificate, which was verified.
     pub certificate: Option<Arc<str>>,
+    /// Its calls; `None` where nobody counts them.
+    pub activity: Option<Arc<Activity>>,
 }
 
 impl Link {
@@ -71,6 +79,8 @@ pub(in crate::flight) struct Wire {
     /// Until when the client has to have begun, and how many bytes are still to come until it has.
     /// Later the keepalive of HTTP/2 asks whether it is alive.
     begins: Option<(Pin<Box<Sleep>>, usize)>,
+    /// When its calls are looked at next.
+    looks: Pin<Box<Sleep>>,
     /// Its place among all.
     _place: OwnedSemaphorePermit,
 }
@@ -84,13 +94,27 @@ impl Wire {
         patience: Duration,
     ) -> Self {
         let begins = Some((Box::pin(tokio::time::sleep(patience)), PREFACE_BYTES));
-        Wire { stream, link, on_close, begins, _place: place }
+        let left = link.activity.as_ref().and_then(|activity| activity.left());
+        let looks = Box::pin(tokio::time::sleep(left.unwrap_or(LOOKS)));
+        Wire { stream, link, on_close, begins, looks, _place: place }
     }
 
     /// Whether the client has had its time to begin.
     fn is_late(&mut self, context: &mut Context<'_>) -> bool {
         let begins = self.begins.as_mut();
         begins.is_some_and(|(until, _)| until.as_mut().poll(context).is_ready())
+    }
+
+    /// Whether it has had no call for as long as it may.
+    fn is_unused(&mut self, context: &mut Context<'_>) -> bool {
+        while self.looks.as_mut().poll(context).is_ready() {
+            let left = self.link.activity.as_ref().and_then(|activity| activity.left());
+            match left {
+                Some(left) if left.is_zero() => return true,
+                left => self.looks.as_mut().reset(Instant::now() + left.unwrap_or(LOOKS)),
+            }
+        }
+        false
     }
 
     /// So many bytes came from the client.
@@ -124,6 +148,9 @@ impl AsyncRead for Wire {
     ) -> Poll<io::Result<()>> {
         if self.is_late(context) {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        if self.is_unused(context) {
+            return Poll::Ready(Ok(()));
         }
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
@@ -164,28 +191,45 @@ impl AsyncWrite for Wire {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_engine::clock::{Clock, SimulatedClock};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
     use tokio::sync::Semaphore;
 
     use super::*;
 
-    async fn wire(patience: Duration) -> (TcpStream, Wire) {
+    async fn wire(patience: Duration, activity: Option<Arc<Activity>>) -> (TcpStream, Wire) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
         let place = (Box::new(stream) as Box<dyn Bytes>, place);
-        (client, Wire::new(place, Link::default(), Arc::new(|_| ()), patience))
+        let link = Link { activity, ..Link::default() };
+        (client, Wire::new(place, link, Arc::new(|_| ()), patience))
+    }
+
+    #[tokio::test]
+    async fn a_connection_without_a_call_ends_and_one_with_a_call_does_not() {
+        let (clock, hour) = (SimulatedClock::new(1), Duration::from_secs(3600));
+        let activity = Activity::new(Arc::clone(&clock) as Arc<dyn Clock>, hour);
+        activity.let_in();
+        clock.advance(hour);
+        let (mut client, mut unused) = wire(hour, Some(Arc::clone(&activity))).await;
+        let mut bytes = [0; PREFACE_BYTES];
+        assert_eq!(unused.read(&mut bytes).await.unwrap(), 0, "it reads an end");
+        let call = activity.begin();
+        client.write_all(&[1; PREFACE_BYTES]).await.unwrap();
+        assert_eq!(unused.read(&mut bytes).await.unwrap(), PREFACE_BYTES);
+        drop(call);
     }
 
     #[tokio::test]
     async fn a_client_has_to_begin_in_time_and_then_has_all_the_time() {
         let mut bytes = [0; PREFACE_BYTES];
-        let (_client, mut silent) = wire(Duration::ZERO).await;
+        let (_client, mut silent) = wire(Duration::ZERO, None).await;
         let late = silent.read(&mut bytes).await.unwrap_err();
         assert_eq!(late.kind(), io::ErrorKind::TimedOut);
-        let (mut client, mut wire) = wire(Duration::from_secs(3600)).await;
+        let (mut client, mut wire) = wire(Duration::from_secs(3600), None).await;
         client.write_all(&[1; PREFACE_BYTES - 1]).await.unwrap();
         wire.read_exact(&mut bytes[1..]).await.unwrap();
         assert!(wire.begins.as_ref().is_some_and(|(_, left)| *left == 1));
