@@ -207,6 +207,28 @@ impl Error {
         passes || self.is_shortage()
     }
 
+    /// After how long the same request may succeed, where there was too much of something: about
+    /// as long as a shortage of its kind takes to pass. `None` for all other errors.
+    pub fn retry_after(&self) -> Option<Duration> {
+        let ms = match self {
+            Error::Overloaded(overload) => match overload {
+                Overload::Shed { .. }
+                | Overload::QueueFull { .. }
+                | Overload::Interactive { .. }
+                | Overload::Waited { .. }
+                | Overload::Behind { .. } => 100,
+                // A flush makes room.
+                Overload::NoMemory { .. } => 500,
+                Overload::Short(_) => 1_000,
+            },
+            // Limits are by the second.
+            Error::RateLimited { .. } => 1_000,
+            error if error.is_shortage() => 10_000,
+            _ => return None,
+        };
+        Some(Duration::from_millis(ms))
+    }
+
     /// Whether a file or folder was not there (ENOENT).
     pub fn is_missing_file(&self) -> bool {
         matches!(self, Error::Io { code: Some(2), .. })

@@ -76,6 +76,8 @@ fn silent_connections_take_places_and_give_them_back() {
         assert_eq!(refused.code(), Code::ResourceExhausted);
         assert!(refused.message().contains("1000 connections are open"), "{refused}");
         assert!(refused.message().contains("--connections-max"), "{refused}");
+        let details = String::from_utf8_lossy(refused.details());
+        assert!(details.contains("google.rpc.RetryInfo"), "{details}");
         drop(silent);
         // Ten thousand come and go.
         for _ in 0..10_000 / MANY {

@@ -9,12 +9,13 @@
 use std::future::Future;
 use std::num::NonZero;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tonic::Status;
 
-use super::error::invalid;
+use super::error::{invalid, refusal};
 use crate::text::{Token, TokenKind, lex};
 
 /// Longest statement that is planned where its call came in.
@@ -27,6 +28,8 @@ const LONG_BYTES_MAX: usize = 8 << 20;
 const WRITES_MAX: usize = 4;
 /// Long statements that wait.
 const WAITING_MAX: usize = 64;
+/// When to come again where so many wait.
+const RETRY: Duration = Duration::from_secs(1);
 const KIB: usize = 1 << 10;
 
 /// What is asked of a statement before it is parsed.
@@ -97,9 +100,10 @@ impl Planning {
         }
         let closed = |_| Status::unavailable("the service stops");
         let place = Arc::clone(&self.waiting).try_acquire_owned().map_err(|_| {
-            Status::resource_exhausted(format!(
+            let text = format!(
                 "{WAITING_MAX} statements of over {SHORT_BYTES_MAX} bytes wait to be planned: try later"
-            ))
+            );
+            refusal(text, RETRY)
         })?;
         let kib = u32::try_from(text_bytes.min(LONG_BYTES_MAX).div_ceil(KIB)).unwrap_or(u32::MAX);
         // Room comes last: only those hold it who work.

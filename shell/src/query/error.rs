@@ -4,6 +4,7 @@
 //! text that was handed to `split`. Not here: what the engine calls an error (`tidegate_engine`).
 
 use std::fmt;
+use std::time::Duration;
 
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
@@ -63,11 +64,13 @@ pub struct QueryError {
     pub span: Option<Span>,
     /// A sentence that tells what to do instead.
     pub help: Option<String>,
+    /// After how long the same statement may succeed, where somebody knows.
+    pub retry_after: Option<Duration>,
 }
 
 impl QueryError {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        QueryError { kind, message: message.into(), span: None, help: None }
+        QueryError { kind, message: message.into(), span: None, help: None, retry_after: None }
     }
 
     pub fn invalid(message: impl Into<String>) -> Self {
@@ -214,7 +217,8 @@ impl From<EngineError> for QueryError {
                 ErrorKind::Unavailable
             }
         };
-        QueryError::new(kind, error.to_string())
+        let retry_after = error.retry_after();
+        QueryError { retry_after, ..QueryError::new(kind, error.to_string()) }
     }
 }
 

@@ -11,6 +11,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_flight::flight_service_server::FlightService;
 use arrow_flight::{
@@ -22,11 +23,15 @@ use tonic::{Request, Response, Status, Streaming};
 use super::attempts::Attempts;
 use super::identity::Identity;
 use crate::flight::connections::Link;
+use crate::flight::error::refusal;
 use crate::flight::front::Front;
 use crate::flight::service::State;
 use crate::flight::session::{authorization, credentials};
 use crate::password::{Busy, Passwords};
 use crate::query::{AuditEvent, Caller};
+
+/// When to log in again while many do.
+const BUSY: Duration = Duration::from_secs(1);
 
 /// Who is asked who they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,10 +139,12 @@ impl Guard {
         let peer = link.peer.unwrap_or(IpAddr::from([0, 0, 0, 0]));
         let now_ns = self.state.database().clock().monotonic_ns();
         let attempt = self.attempts.begin(peer, &user, now_ns).map_err(|wait| {
-            Status::resource_exhausted(format!(
+            let wait = Duration::from_secs(wait.as_secs() + 1);
+            let text = format!(
                 "too many wrong passwords of user '{user}' or from {peer}: try again in {} s",
-                wait.as_secs() + 1
-            ))
+                wait.as_secs()
+            );
+            refusal(text, wait)
         })?;
         match self.passwords.verify(password, hash).await {
             Ok(true) => {
@@ -154,7 +161,7 @@ impl Guard {
             }
             Err(Busy) => {
                 self.attempts.give_back(attempt);
-                Err(Status::resource_exhausted("many clients log in at once: try again"))
+                Err(refusal("many clients log in at once: try again", BUSY))
             }
         }
     }

@@ -14,12 +14,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 
 use super::Link;
+use crate::flight::error::refusal;
 use crate::stderr::tell_line;
 
 /// What a connection takes: buffers of both sides, and what its calls have beside their batches.
 const CONNECTION_BYTES: usize = 64 << 10;
 /// Connections that are told why they are refused; more are closed at once.
 const REFUSED_MAX: usize = 64;
+/// When to come again where there is no room.
+const RETRY: Duration = Duration::from_secs(1);
 /// Pause while no connection can be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Errors of a shortage: of descriptors of the process or the system, of buffers, of memory.
@@ -57,10 +60,11 @@ impl Connections {
             true => ("there is memory for", "give the service more memory (--memory)"),
             false => ("may be", "let it have more (serve --connections-max)"),
         };
-        Err(Status::resource_exhausted(format!(
+        let text = format!(
             "{} connections are open, as many as {why}: close some, try again later, or {remedy}",
             self.connections_max
-        )))
+        );
+        Err(refusal(text, RETRY))
     }
 
     /// The connections of a listener, without end.

@@ -1,13 +1,28 @@
-//! Errors of statements as gRPC status codes, chosen so that a client knows whether to retry.
+//! Errors of statements as gRPC status codes, chosen so that a client knows whether to retry, and
+//! refusals with when to.
+
+mod retry;
+
+use std::time::Duration;
 
 use tidegate_engine::Error;
 use tonic::{Code, Status};
 
+pub(super) use self::retry::refusal;
+#[cfg(test)]
+pub(super) use self::retry::tests::retry_delay;
 use crate::query::{ErrorKind, QueryError};
 
+/// When to come again where nobody says more.
+const RETRY: Duration = Duration::from_secs(1);
+
 /// The status of a statement that failed. The message keeps its place in the text and its help.
+/// Where there was too much work it says when to try again.
 pub(super) fn status(error: &QueryError) -> Status {
-    Status::new(code(error.kind), error.to_string())
+    match error.kind {
+        ErrorKind::Overloaded => refusal(error.to_string(), error.retry_after.unwrap_or(RETRY)),
+        kind => Status::new(code(kind), error.to_string()),
+    }
 }
 
 /// The status of an engine call that failed.
@@ -37,7 +52,7 @@ fn code(kind: ErrorKind) -> Code {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use tidegate_engine::error::Overload;
 
     use super::*;
 
@@ -53,6 +68,33 @@ mod tests {
             (Error::corrupt("f", 1, "a", "b"), Code::DataLoss),
         ] {
             assert_eq!(engine_status(error).code(), wanted);
+        }
+    }
+    #[test]
+    fn a_refusal_says_when_to_come_again_and_other_errors_do_not() {
+        let limited = Error::RateLimited { table: "t".into(), operation: "read", limit: 5 };
+        let full = Error::Io {
+            operation: "write",
+            path: "f".into(),
+            code: Some(28),
+            message: "no space".into(),
+        };
+        for (error, wanted) in [
+            (Error::Overloaded(Overload::Shed { what: "reads" }), Duration::from_millis(100)),
+            (Error::Overloaded(Overload::NoMemory { waited_us: 1 }), Duration::from_millis(500)),
+            (Error::short("x"), Duration::from_secs(1)),
+            (limited, Duration::from_secs(1)),
+            (full, Duration::from_secs(10)),
+        ] {
+            let status = engine_status(error);
+            assert_eq!(status.code(), Code::ResourceExhausted);
+            assert_eq!(retry_delay(&status), Some(wanted), "{status}");
+        }
+        let memory = QueryError::new(ErrorKind::Overloaded, "queries have no more memory");
+        assert_eq!(retry_delay(&status(&memory)), Some(RETRY));
+        let late = Error::Timeout { what: "x", within: Duration::ZERO };
+        for error in [Error::invalid("x"), late, Error::Closed] {
+            assert!(engine_status(error).details().is_empty());
         }
     }
 }

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
@@ -14,6 +15,10 @@ use arrow::ipc::writer::StreamWriter;
 use futures::{Stream, StreamExt, stream};
 use tonic::Status;
 
+use crate::flight::error::refusal;
+
+/// When to come again where the file cannot be written.
+const RETRY: Duration = Duration::from_secs(10);
 /// Bytes of batches that stay in memory; those behind them go to the file.
 const MEMORY_BYTES_MAX: usize = 64 << 20;
 
@@ -97,12 +102,13 @@ impl CheckedRows {
     }
 
     fn refused(&self, error: &ArrowError) -> Status {
-        Status::resource_exhausted(format!(
+        let text = format!(
             "an ingest that replaces a table waits in a file in {} until every row is checked, and \
              that failed: {error}. The table is as it was: make room there, or send at most {} MiB",
             self.folder.display(),
             self.memory_bytes_max >> 20
-        ))
+        );
+        refusal(text, RETRY)
     }
 }
 

@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -28,7 +29,7 @@ use tonic::{Request, Status};
 
 use super::access::Identity;
 use super::connections::{Connection, Link};
-use super::error::status;
+use super::error::{refusal, status};
 use super::kept::Kept;
 use super::outgoing::Form;
 use super::seal::{Mark, random};
@@ -43,6 +44,8 @@ const SESSIONS_PER_USER_MAX: usize = 512;
 const IDLE_SECONDS_MAX: u64 = 8 * 3600;
 /// The same once every connection that it was used on is closed.
 const ORPHAN_SECONDS_MAX: u64 = 600;
+/// When to come again where too many sessions are in use.
+const RETRY: Duration = Duration::from_secs(10);
 /// Dropped tables of a session whose keys are remembered.
 const DROPPED_MAX: usize = 64;
 /// Credentials of a connection that were right and are remembered.
@@ -287,13 +290,13 @@ impl Sessions {
         all.retain(|name, entry| !entry.is_over(name, now_ns));
         make_room(all, SESSIONS_PER_USER_MAX, now_ns, |entry| entry.user == user).map_err(
             |()| {
-                Status::resource_exhausted(format!(
-                    "user '{user}' has {SESSIONS_PER_USER_MAX} sessions in use: close some first"
-                ))
+                let most = SESSIONS_PER_USER_MAX;
+                let text = format!("user '{user}' has {most} sessions in use: close some first");
+                refusal(text, RETRY)
             },
         )?;
         make_room(all, SESSIONS_MAX, now_ns, |_| true).map_err(|()| {
-            Status::resource_exhausted(format!("{SESSIONS_MAX} sessions are in use: try later"))
+            refusal(format!("{SESSIONS_MAX} sessions are in use: try later"), RETRY)
         })?;
         let query = self.named(&format!("{user}#{number}")).of_caller(caller);
         let session = Arc::new(FlightSession::new(query, Arc::clone(&self.kept), now_ns));
@@ -417,8 +420,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use tidegate_engine::clock::SimulatedClock;
     use tidegate_engine::{Backend, Options};
     use tonic::Code;
