@@ -25,16 +25,18 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, try_join_all};
 use tokio::sync::oneshot;
 
-use super::calls::Writing;
+use super::calls::{Under, Writing};
 use super::database::Database;
 use super::shard::Shard;
-use super::shard::call::ApplyLogged;
+use super::shard::call::{ApplyLogged, Asked};
+use crate::admission::{LevelId, Terms};
 use crate::checksum::crc32;
 use crate::commitlog::Durability;
 use crate::config::LOGGED_BYTES_MAX;
 use crate::disk::{read_file, remove_if_there, write_file_atomically};
 use crate::error::{Error, Result};
 use crate::mutation::{Mutation, codec};
+use crate::runtime;
 use crate::schema::{PartitionKey, TableId};
 
 const MAGIC: &str = "tidegate-batch 1 ";
@@ -57,24 +59,7 @@ impl Database {
     /// logged and some parts are not there yet: they come when the cause is mended, or at the next
     /// start.
     pub fn apply_logged(&self, mutations: Vec<Mutation>) -> BoxFuture<'static, Result<()>> {
-        let database = self.clone();
-        async move {
-            let mut parts = by_partition(mutations);
-            if parts.len() < 2 {
-                return match parts.pop() {
-                    Some(only) => database.apply(only).await,
-                    None => Ok(()),
-                };
-            }
-            let coordinator = database.handle(database.shard_of(&parts[0].key)).clone();
-            // A task of its own: a batch that has begun must not end with its caller.
-            let (sender, told) = oneshot::channel();
-            let work =
-                move |shard: Rc<Shard>| database.run_batch(shard, parts, sender).boxed_local();
-            coordinator.spawn("batch", work).await?;
-            told.await.map_err(|_| Error::Closed)?
-        }
-        .boxed()
+        self.under(Terms::default()).apply_logged(mutations)
     }
 
     /// Applies writes, those of one partition together: they are seen whole or not at all. Those of
@@ -82,18 +67,19 @@ impl Database {
     ///
     /// Errors: as `apply_many`.
     pub fn apply_by_partition(&self, mutations: Vec<Mutation>) -> Writing {
-        self.apply_many(by_partition(mutations))
+        self.under(Terms::default()).apply_by_partition(mutations)
     }
 
     async fn run_batch(
         self,
         shard: Rc<Shard>,
-        parts: Vec<Mutation>,
+        (parts, asked): (Vec<Mutation>, Asked),
         sender: oneshot::Sender<Result<()>>,
     ) {
+        let level = asked.terms.level;
         let logged = shard.options.logged_batches.clone();
         logged.count.fetch_add(1, Ordering::Relaxed);
-        let path = match shard.log_batch(&parts).await {
+        let path = match shard.log_batch(&parts, &asked).await {
             Ok(path) => path,
             Err(error) => {
                 logged.count.fetch_sub(1, Ordering::Relaxed);
@@ -104,7 +90,7 @@ impl Database {
         let mut sender = Some(sender);
         let mut tell = |told: Result<()>| drop(sender.take().map(|sender| sender.send(told)));
         let (mut tries, mut pause) = (0, RETRY);
-        while let Err(error) = self.apply_parts(&parts).await {
+        while let Err(error) = self.apply_parts(&parts, level).await {
             tries += 1;
             let is_over =
                 matches!(error, Error::Closed | Error::Poisoned { .. } | Error::Invalid(_));
@@ -133,8 +119,9 @@ impl Database {
         logged.count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Applies the parts of a batch that is logged. Parts of tables that are gone are left out.
-    async fn apply_parts(&self, parts: &[Mutation]) -> Result<()> {
+    /// Applies the parts of a batch that is logged, as work of a service level. Parts of tables that
+    /// are gone are left out.
+    async fn apply_parts(&self, parts: &[Mutation], level: LevelId) -> Result<()> {
         let catalog = self.catalog();
         let mut by_shard: Vec<Vec<Mutation>> = vec![Vec::new(); self.shard_count() as usize];
         for part in parts {
@@ -147,7 +134,8 @@ impl Database {
             }
         }
         let by_shard = (0..).zip(by_shard).filter(|(_, parts)| !parts.is_empty());
-        let asked = by_shard.map(|(shard, parts)| self.handle(shard).ask(ApplyLogged(parts)));
+        let asked =
+            by_shard.map(|(shard, parts)| self.handle(shard).ask(ApplyLogged(parts, level)));
         // Each is tried, also after one that failed.
         let answers = futures::future::join_all(asked).await;
         answers.into_iter().try_for_each(Result::flatten)
@@ -189,7 +177,7 @@ impl Database {
                 logged.count.load(Ordering::Relaxed) > 0,
                 "tombstones are purged before a replay"
             );
-            if let Err(error) = self.apply_parts(&parts).await {
+            if let Err(error) = self.apply_parts(&parts, LevelId::default()).await {
                 tracing::error!(file, %error, "a batch of an earlier run is not applied");
                 logged.count.fetch_add(1, Ordering::Relaxed);
                 continue;
@@ -211,12 +199,47 @@ impl Database {
     }
 }
 
+impl Under<'_> {
+    /// As [`Database::apply_logged`]. A batch that its shard comes to too late is refused; one that
+    /// is logged does not end with the deadline.
+    pub fn apply_logged(&self, mutations: Vec<Mutation>) -> BoxFuture<'static, Result<()>> {
+        let (database, mut asked) = (self.database.clone(), self.asked());
+        async move {
+            let mut parts = by_partition(mutations);
+            let terms = asked.terms;
+            asked.waits.start();
+            if parts.len() < 2 {
+                return match parts.pop() {
+                    Some(only) => database.under(terms).apply(only).await,
+                    None => Ok(()),
+                };
+            }
+            let coordinator = database.handle(database.shard_of(&parts[0].key)).clone();
+            // A task of its own: a batch that has begun must not end with its caller.
+            let (sender, told) = oneshot::channel();
+            let work = move |shard: Rc<Shard>| {
+                let batch = database.run_batch(shard, (parts, asked), sender);
+                runtime::in_group(terms.level.0, batch).boxed_local()
+            };
+            coordinator.spawn("batch", work).await?;
+            told.await.map_err(|_| Error::Closed)?
+        }
+        .boxed()
+    }
+
+    /// As [`Database::apply_by_partition`].
+    pub fn apply_by_partition(&self, mutations: Vec<Mutation>) -> Writing {
+        self.apply_many(by_partition(mutations))
+    }
+}
+
 impl Shard {
     /// Makes a batch durable; nothing of it is in a commitlog yet.
     ///
-    /// Errors: those of a write that is refused; `Io`.
-    async fn log_batch(&self, parts: &[Mutation]) -> Result<PathBuf> {
+    /// Errors: those of a write that is refused, or that its shard came to too late; `Io`.
+    async fn log_batch(&self, parts: &[Mutation], asked: &Asked) -> Result<PathBuf> {
         self.check_open()?;
+        self.check_write_wait(&asked.terms, asked.waits.passed_ns())?;
         self.admission.admit_write()?;
         for part in parts {
             let table = self.table(part.table)?;

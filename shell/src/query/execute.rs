@@ -129,7 +129,7 @@ impl Session {
                 Some(parameters) => own.run_freely_with(statement, parameters).await,
             }
         };
-        self.by_deadline(terms, statement.is_write(), run.boxed()).boxed()
+        self.by_deadline(terms, statement.is_write_or_batch(), run.boxed()).boxed()
     }
 
     /// Runs a statement by its deadline. A write is not given up half-way: its shards refuse what
@@ -177,12 +177,26 @@ impl Session {
                 (level.id, level.options.timeout())
             }
         };
-        let timeout = said.timeout.or(timeout);
+        // A load takes as long as its file: what its role has is for single statements.
+        let timeout = said.timeout.or(timeout.filter(|_| !statement.begins_with(&["copy"])));
         if timeout.is_none() && said.level.is_none() && of_caller.is_none() {
             return Ok(None);
         }
         let deadline = timeout.map(|time| Deadline::after(time, &**self.database.clock()));
         Ok(Some(Terms { deadline, level: id }))
+    }
+
+    /// On what terms an ingest runs: as work of the service level of its session, or of its
+    /// caller, and without a time limit.
+    ///
+    /// Errors: `NotFound`, and `Denied` for a level that the caller may not use.
+    pub fn ingest_terms(&self) -> Result<Terms> {
+        let own = if self.has_default_level() { self.level_of_caller() } else { None };
+        let level = match own {
+            Some(own) => own.level.value.id,
+            None => self.named_level(&Said::default())?.id,
+        };
+        Ok(Terms { deadline: None, level })
     }
 
     /// The service level that a statement names, or else its session.

@@ -75,13 +75,13 @@ impl Database {
 /// also for what waited longer than its level lets it, or has too little of its time left.
 #[derive(Clone, Copy)]
 pub struct Under<'a> {
-    pub(super) database: &'a Database,
+    pub(in crate::database) database: &'a Database,
     terms: Terms,
 }
 
 impl Under<'_> {
     /// A question on these terms.
-    pub(super) fn asked(&self) -> Asked {
+    pub(in crate::database) fn asked(&self) -> Asked {
         let is_plain = self.terms == Terms::default();
         let clock = self.database.clock();
         let waits = if is_plain { Stopwatch::none() } else { Stopwatch::of(clock) };

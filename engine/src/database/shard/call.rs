@@ -73,12 +73,12 @@ impl Stopwatch {
         Stopwatch { clock: None, since_ns: None }
     }
 
-    fn start(&mut self) {
+    pub(in crate::database) fn start(&mut self) {
         self.since_ns = self.clock.as_ref().map(|clock| clock.monotonic_ns());
     }
 
     /// Since it was started; 0 where it was not.
-    fn passed_ns(&self) -> u64 {
+    pub(in crate::database) fn passed_ns(&self) -> u64 {
         let passed = self.clock.as_ref().zip(self.since_ns);
         passed.map_or(0, |(clock, since_ns)| clock.monotonic_ns().saturating_sub(since_ns))
     }
@@ -96,8 +96,11 @@ pub(in crate::database) struct ApplyMany(
     pub(in crate::database) Asked,
 );
 
-/// The parts of a logged batch that belong to one shard.
-pub(in crate::database) struct ApplyLogged(pub(in crate::database) Vec<Mutation>);
+/// The parts of a logged batch that belong to one shard, and its service level.
+pub(in crate::database) struct ApplyLogged(
+    pub(in crate::database) Vec<Mutation>,
+    pub(in crate::database) LevelId,
+);
 
 /// A write that is done if its conditions hold.
 pub(in crate::database) struct WriteIf(
@@ -214,7 +217,7 @@ impl Ask<Shard> for ApplyLogged {
     const NAME: &'static str = "apply logged";
 
     fn ask(self, shard: &Rc<Shard>) -> Answering<Result<()>> {
-        Answering::Later(shard.apply_logged(self.0))
+        Answering::Later(shard.apply_logged(self.0, self.1))
     }
 }
 

@@ -8,7 +8,7 @@ use futures::future::LocalBoxFuture;
 use super::Shard;
 use super::conditional::{Hold, Kind, Place};
 use super::read::A_MOMENT;
-use crate::admission::Terms;
+use crate::admission::{LevelId, Terms};
 use crate::clock::Deadline;
 use crate::commitlog::Durable;
 use crate::error::{Error, Result};
@@ -39,7 +39,11 @@ enum Limits {
 
 impl Shard {
     /// Errors: `Timeout` and `Overloaded` for a write that waited for its shard for too long.
-    pub(super) fn check_write_wait(&self, terms: &Terms, waited_ns: u64) -> Result<()> {
+    pub(in crate::database) fn check_write_wait(
+        &self,
+        terms: &Terms,
+        waited_ns: u64,
+    ) -> Result<()> {
         self.check_time(terms.deadline, WRITE_QUEUED)?;
         self.admission.check_wait(WorkClass::Write, terms, waited_ns)
     }
@@ -180,16 +184,22 @@ impl Shard {
         .boxed_local()
     }
 
-    /// Applies parts of a batch that was let in as a whole.
+    /// Applies parts of a batch that was let in as a whole, as work of a service level. They wait
+    /// for as long as it takes: others of the batch are there already.
     ///
     /// Errors: as `apply_many`, without those of limits.
     pub(super) fn apply_logged(
         self: &Rc<Self>,
         mutations: Vec<Mutation>,
+        level: LevelId,
     ) -> LocalBoxFuture<'static, Result<()>> {
         let shard = self.clone();
-        async move { shard.apply_all(mutations, Limits::Pass, &Terms::default()).await }
-            .boxed_local()
+        async move {
+            let patient = Terms::default();
+            let all = shard.apply_all(mutations, Limits::Pass, &patient);
+            runtime::in_group(level.0, all).await
+        }
+        .boxed_local()
     }
 
     async fn apply_all(

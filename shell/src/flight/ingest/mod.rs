@@ -69,6 +69,7 @@ async fn write_all(
     writes: &mut InFlight,
 ) -> Result<i64, Status> {
     let database = session.query.database();
+    let terms = session.query.ingest_terms().map_err(|error| status(&error))?;
     let mut target: Option<SchemaRef> = None;
     let mut count = 0_i64;
     while let Some(batch) = writes.while_waiting_for(rows.next()).await? {
@@ -82,7 +83,8 @@ async fn write_all(
             let part = batch.slice(start, ROWS_AT_ONCE_MAX.min(batch.num_rows() - start));
             let mut accepted = accept(database, &table, &part, count)?;
             stamp(database, &mut accepted);
-            writes.begin(database.apply_many(accepted), bytes_of_row * part.num_rows()).await?;
+            let write = database.under(terms).apply_many(accepted);
+            writes.begin(write, bytes_of_row * part.num_rows()).await?;
             count += part.num_rows() as i64;
         }
     }
@@ -381,5 +383,25 @@ mod tests {
         assert_eq!(count(&session).await, 1);
         assert_eq!(ingest(&session, &replace(), stream::iter(good())).await.unwrap(), 7);
         assert_eq!(count(&session).await, 7);
+    }
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn an_ingest_has_the_service_level_of_its_session() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(Options::new(directory.path().join("data"))).await.unwrap();
+        let query = Session::new(database, SessionOptions::default()).unwrap();
+        query.execute("CREATE TABLE t (k int PRIMARY KEY, v int)").await.unwrap();
+        query.execute("CREATE SERVICE LEVEL bulk WITH timeout = 1ms").await.unwrap();
+        query.execute("SET tidegate.service_level = bulk").await.unwrap();
+        let terms = query.ingest_terms().unwrap();
+        let level = query.database().catalog().service_level("bulk").unwrap().id;
+        assert_eq!((terms.level, terms.deadline), (level, None));
+        let session = FlightSession::new(query, Arc::new(Kept::new()), 0);
+        let some = || stream::iter([Ok(rows(vec![Some(1)]))]);
+        assert_eq!(ingest(&session, &replace(), some()).await.unwrap(), 1);
+        session.query.execute("DROP SERVICE LEVEL bulk").await.unwrap();
+        let error = ingest(&session, &replace(), some()).await.unwrap_err();
+        assert_eq!(error.code(), tonic::Code::NotFound);
+        session.query.execute("SET tidegate.service_level = default").await.unwrap();
+        assert_eq!(count(&session).await, 1, "the table is as it was");
     }
 }

@@ -12,8 +12,9 @@ use super::duration::duration;
 use super::token::{is_word, span_of};
 use crate::query::error::{ErrorKind, QueryError, Result};
 
-/// First words of the statements that take it.
-const TAKERS: [&str; 6] = ["select", "insert", "update", "delete", "with", "explain"];
+/// First words of the statements that take it. What one statement of a batch says is said of all.
+const TAKERS: [&str; 8] =
+    ["select", "insert", "update", "delete", "with", "explain", "begin", "copy"];
 
 /// See the head of this file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -152,6 +153,19 @@ mod tests {
                 &"INSERT INTO t VALUES ( 1 ) USING TTL 5 AND TIMESTAMP 7".into(),
             ),
             ("SELECT timeout FROM t".into(), None, None, &"SELECT timeout FROM t".into()),
+            (
+                "BEGIN BATCH USING TIMESTAMP 5 AND SERVICE LEVEL x UPDATE t SET a = 1; APPLY BATCH"
+                    .into(),
+                None,
+                Some("x"),
+                &"BEGIN BATCH USING TIMESTAMP 5 UPDATE t SET a = 1 ; APPLY BATCH".into(),
+            ),
+            (
+                "COPY t FROM 'f' USING SERVICE LEVEL x AND TIMEOUT 1s".into(),
+                Some(1000),
+                Some("x"),
+                &"COPY t FROM 'f'".into(),
+            ),
             (
                 "SELECT * FROM a JOIN b USING (timeout)".into(),
                 None,

@@ -49,6 +49,11 @@ impl Statement {
         ["insert", "update", "delete"].iter().any(|word| self.begins_with(&[word]))
     }
 
+    /// Whether it writes rows, alone or with others in a batch: what is begun is not given up.
+    pub(in crate::query) fn is_write_or_batch(&self) -> bool {
+        self.is_write() || self.begins_with(&["begin"])
+    }
+
     /// Whether these are the first words, in lower case.
     pub(in crate::query) fn begins_with(&self, words: &[&str]) -> bool {
         self.tokens.len() >= words.len()

@@ -145,7 +145,7 @@ impl Session {
             }
             self.under(terms).run_made(prepared, parameters, takes_queries_alone).await
         };
-        self.by_deadline(terms, prepared.statement.is_write(), run.boxed()).boxed()
+        self.by_deadline(terms, prepared.statement.is_write_or_batch(), run.boxed()).boxed()
     }
 
     fn run_planned<'a>(

@@ -51,17 +51,17 @@ impl Session {
                 mutations.extend(self.batched(write, &table, values, &options).await?);
             }
         }
+        let database = self.database.under(self.write_terms());
         if is_conditional {
             let mutation = only_partition(batch, mutations)?;
-            let database = self.database.under(self.write_terms());
             let decision = database.write_if(ConditionalWrite { mutation, conditions }).await?;
             let (table, columns) = self.shown_of_batch(batch)?;
             return answer(&table, &columns, &decision);
         }
         let count = mutations.iter().map(|mutation| mutation.rows.len().max(1) as u64).sum();
         match batch.is_logged {
-            true => self.database.apply_logged(mutations).await?,
-            false => self.database.apply_by_partition(mutations).await?,
+            true => database.apply_logged(mutations).await?,
+            false => database.apply_by_partition(mutations).await?,
         }
         Ok(Outcome::count(count))
     }

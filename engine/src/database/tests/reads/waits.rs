@@ -57,11 +57,17 @@ fn what_has_little_of_its_time_left_is_not_begun() {
             let write = after(&clock, wait, database.under(terms()).apply(write)).await;
             let (b, c) = (insert(&schema, "b", 7, 1, 1), insert(&schema, "c", 7, 1, 1));
             let writes = after(&clock, wait, database.under(terms()).apply_many(vec![b, c])).await;
+            let parts = || vec![insert(&schema, "b", 8, 1, 1), insert(&schema, "d", 8, 1, 1)];
+            let apart = database.under(terms()).apply_by_partition(parts());
+            let apart = after(&clock, wait, apart).await;
+            let logged = database.under(terms()).apply_logged(parts());
+            let logged = after(&clock, wait, logged).await;
             if is_served {
                 assert!(get.unwrap().is_some() && gets.unwrap().iter().all(Option::is_some));
                 assert_eq!(read.unwrap().len(), 1);
-                write.unwrap();
-                writes.unwrap();
+                for written in [write, writes, apart, logged] {
+                    written.unwrap();
+                }
                 continue;
             }
             for (reads, refused) in [
@@ -70,6 +76,8 @@ fn what_has_little_of_its_time_left_is_not_begun() {
                 ("reads of partitions", why(read)),
                 ("writes", why(write)),
                 ("writes", why(writes)),
+                ("writes", why(apart)),
+                ("writes", why(logged)),
             ] {
                 assert_eq!(refused.0, reads);
                 assert!(refused.1.contains("time that is left"), "{refused:?}");
@@ -78,7 +86,8 @@ fn what_has_little_of_its_time_left_is_not_begun() {
         let report = database.admission_report().await.unwrap();
         let keys = report.iter().find(|class| class.class == "keys").unwrap().status;
         assert_eq!((keys.running, keys.memory_bytes, keys.refused), (0, 0, 3));
-        assert_eq!(count_rows(&database, &schema, "b").await.unwrap(), 2, "none was half done");
+        assert_eq!(count_rows(&database, &schema, "b").await.unwrap(), 3, "none was half done");
+        assert_eq!(count_rows(&database, &schema, "d").await.unwrap(), 1);
         database.close().await.unwrap();
     });
 }

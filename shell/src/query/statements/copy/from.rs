@@ -125,6 +125,7 @@ async fn write_batches(
     bytes_max: u64,
     loaded: &mut u64,
 ) -> Result<()> {
+    let database = session.database.under(session.write_terms());
     let mut writing = FuturesUnordered::new();
     let mut reached = 0;
     loop {
@@ -132,7 +133,7 @@ async fn write_batches(
         if let Some(batch) = next {
             let rows = batch.mutations.len() as u64;
             let bytes = batch.bytes;
-            let write = session.database.apply_many(batch.mutations);
+            let write = database.apply_many(batch.mutations);
             writing.push(async move { write.await.map(|()| (rows, bytes)) });
             if writing.len() < BATCHES_IN_FLIGHT_MAX {
                 continue;
@@ -518,7 +519,7 @@ async fn parquet(
         }
         loaded += good.len() as u64;
         stamp::stamp(&session.database, &mut good);
-        session.database.apply_many(good).await?;
+        session.database.under(session.write_terms()).apply_many(good).await?;
         if let Some(reason) = bad {
             return Err(QueryError::invalid(format!("{}, {reason}", copy.file))
                 .at(copy.file_span)

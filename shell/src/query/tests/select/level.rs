@@ -171,3 +171,48 @@ async fn reads_are_counted_with_their_level_seen_and_killed() {
     assert!(error.help.unwrap().contains("SHOW READS"));
     assert_eq!(world.error("KILL READ -1").await.kind, ErrorKind::Invalid);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn loads_and_batches_have_the_level_of_their_session_or_name_one() {
+    let world = world().await;
+    let (from, to) = (world.path("from.csv"), world.path("to.csv"));
+    std::fs::write(&from, "pk,v\n5,6\n").unwrap();
+    let insert = |using: &str| format!("INSERT INTO t (pk, v) VALUES (2, 8){using}");
+    let batch =
+        |kind: &str, using: &str| format!("BEGIN {kind} BATCH {using} {}; APPLY BATCH", insert(""));
+    let all = |using: &str| {
+        [
+            batch("", using),
+            batch("UNLOGGED", using),
+            format!("BEGIN BATCH {}; {}; APPLY BATCH", insert(&format!(" {using}")), insert("")),
+            format!("COPY t FROM '{from}' WITH (HEADER true) {using}"),
+            format!("COPY (SELECT v FROM t WHERE pk = 1) TO '{to}' {using}"),
+        ]
+    };
+    world.run("CREATE SERVICE LEVEL gold").await;
+    for text in all("USING SERVICE LEVEL gold") {
+        assert!(world.count(&text).await > 0, "{text}");
+    }
+    let admitted = "SELECT admitted FROM system.service_levels WHERE name = 'gold'";
+    assert_eq!(world.column(admitted).await, ["1"], "the one that reads");
+    world.run("SET tidegate.service_level = gold").await;
+    for text in all("") {
+        assert!(world.count(&text).await > 0, "{text}");
+    }
+    assert_eq!(world.column(admitted).await, ["2"], "by the session");
+    for text in all("USING SERVICE LEVEL golf") {
+        let error = world.error(&text).await;
+        assert_eq!(error.kind, ErrorKind::NotFound, "{text}: {error}");
+        assert!(error.span.is_some() && error.message.contains("'golf'"), "{text}: {error}");
+    }
+    // A statement's own time ends a load; that of a level is for single statements.
+    let slow = "SELECT a.value FROM range(100000) a JOIN range(100000) b ON a.value = b.value";
+    world.run("ALTER SERVICE LEVEL gold WITH timeout = 1ms").await;
+    assert_eq!(world.count(&format!("COPY ({slow}) TO '{to}'")).await, 100_000);
+    let error = world.error(&format!("COPY ({slow}) TO '{to}' USING TIMEOUT 1ms")).await;
+    assert_eq!(error.kind, ErrorKind::Timeout, "{error}");
+    world.run("DROP SERVICE LEVEL gold").await;
+    for text in all("") {
+        assert_eq!(world.error(&text).await.kind, ErrorKind::NotFound, "{text}");
+    }
+}
