@@ -50,6 +50,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("tokio_rustls", &["shell/src/flight/"]),
     ("tokio_uring", &["engine/src/disk/uring.rs"]),
     ("tonic", &["shell/src/flight/"]),
+    ("tonic_health", &["shell/src/flight/health.rs"]),
     ("tracing_subscriber", &["shell/src/run.rs"]),
     ("unicode_width", &["shell/src/text/width.rs"]),
     ("wasmparser", &["engine/src/plugin/"]),

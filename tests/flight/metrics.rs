@@ -4,6 +4,10 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::TcpStream;
 
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
 use super::*;
 
 /// Status line and body of the answer to a GET.
@@ -69,6 +73,20 @@ fn metrics_say_what_sql_says_and_the_dashboard_knows_them() {
     assert!(all.len() > 10 && missing.is_empty(), "{missing:?} are not in:\n{metrics}");
 
     assert_eq!(get(address, "/health"), ("HTTP/1.1 200 OK".to_owned(), "ok\n".to_owned()));
+    // The port of clients gives the same answer to those who ask by gRPC.
+    client_threads().block_on(async {
+        let mut client = HealthClient::new(channel(&service).await);
+        let ask = |service: &str| HealthCheckRequest { service: service.to_owned() };
+        for name in ["", "arrow.flight.protocol.FlightService"] {
+            let answer = client.check(ask(name)).await.unwrap().into_inner();
+            assert_eq!(answer.status(), ServingStatus::Serving, "'{name}'");
+        }
+        let unknown = client.check(ask("x")).await.unwrap_err();
+        assert_eq!(unknown.code(), tonic::Code::NotFound);
+        let mut watched = client.watch(ask("")).await.unwrap().into_inner();
+        let first = watched.message().await.unwrap().unwrap();
+        assert_eq!(first.status(), ServingStatus::Serving);
+    });
     assert_eq!(get(address, "/other").0, "HTTP/1.1 404 Not Found");
     assert_eq!(service.stop().0, Some(0));
     assert!(TcpStream::connect(address).is_err(), "metrics outlive the service");

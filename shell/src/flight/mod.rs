@@ -9,6 +9,7 @@ mod connections;
 mod error;
 mod exchange;
 mod front;
+mod health;
 mod ingest;
 mod kept;
 mod metadata;
@@ -45,6 +46,7 @@ use self::connections::{
     Accepted, Activity, BEGIN_PATIENCE, Bytes, Calls, Connection, Connections, Link, Wire,
 };
 use self::front::Front;
+use self::health::Health;
 use self::service::{Service, State};
 use crate::memory::MemoryPlan;
 use crate::metrics::Metrics;
@@ -168,18 +170,22 @@ async fn listen_until(
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let service = Service::new(database, &memory).map_err(|status| status.message().to_owned())?;
     let metrics = Metrics::new(service.state().sessions().named("metrics"));
+    let clock = Arc::clone(service.state().database().clock());
+    let health = Health::new(Arc::clone(&metrics), clock);
     let limits = listen.limits;
     let connections = Connections::new(memory.connections, limits.connections);
     let incoming = incoming(&connections, listener, service.state(), (tls, limits.idle));
     let service = FlightServiceServer::new(Guard::new(Front(service), rules))
         .max_decoding_message_size(limits.message_bytes)
         .max_encoding_message_size(usize::MAX);
-    let service = Calls::new(service, connections, limits.message_bytes);
+    let service = Calls::new(service, connections.clone(), limits.message_bytes);
+    let health = Calls::new(health, connections, limits.message_bytes);
     let server = Server::builder()
         .http2_keepalive_interval(Some(limits.keepalive))
         .http2_keepalive_timeout(Some(limits.keepalive))
         .max_concurrent_streams(limits.streams)
         .add_service(service)
+        .add_service(health)
         .serve_with_incoming_shutdown(incoming, async {
             // An error means that the sender is gone, which is a reason to stop too.
             let _ = stopped.await;

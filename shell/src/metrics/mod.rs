@@ -76,6 +76,24 @@ impl Metrics {
         Ok(())
     }
 
+    /// Asks every shard whether it works.
+    ///
+    /// Errors: what is wrong, also where they take too long.
+    pub(crate) async fn health(&self) -> Result<(), String> {
+        let asked = async {
+            let session = self.session.lock().await;
+            rows_of(&session, HEALTH).await
+        };
+        match tokio::time::timeout(HEALTH_WAIT, asked).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => {
+                let seconds = HEALTH_WAIT.as_secs();
+                Err(format!("the shards have not answered for {seconds} seconds"))
+            }
+        }
+    }
+
     async fn text(&self) -> Result<String, QueryError> {
         let session = self.session.lock().await;
         let mut exposition = Exposition::default();
@@ -113,17 +131,8 @@ async fn scrape(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
 }
 
 async fn health(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
-    let asked = async {
-        let session = metrics.session.lock().await;
-        rows_of(&session, HEALTH).await
-    };
-    match tokio::time::timeout(HEALTH_WAIT, asked).await {
-        Ok(Ok(_)) => (StatusCode::OK, "ok\n".to_owned()),
-        Ok(Err(error)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
-        Err(_) => {
-            let seconds = HEALTH_WAIT.as_secs();
-            let text = format!("the shards have not answered for {seconds} seconds\n");
-            (StatusCode::SERVICE_UNAVAILABLE, text)
-        }
+    match metrics.health().await {
+        Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
     }
 }
