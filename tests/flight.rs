@@ -11,6 +11,8 @@ mod calls;
 mod clients;
 #[path = "flight/connections.rs"]
 mod connections;
+#[path = "flight/endpoints.rs"]
+mod endpoints;
 #[path = "flight/exchange.rs"]
 mod exchange;
 #[path = "flight/load.rs"]
@@ -140,7 +142,8 @@ async fn connect(service: &Service) -> Client {
     FlightSqlServiceClient::new(channel(service).await)
 }
 
-/// Starts a query and returns its rows.
+/// Starts a query and returns its rows: those of its first endpoint, which is the only one unless it
+/// scans thousands of rows.
 async fn query(
     client: &mut Client,
     text: &str,

@@ -114,19 +114,25 @@ async fn executemany(address: &str, count: i64) -> f64 {
     median(figures)
 }
 
-/// Bytes of Arrow a second of a scan, the better of two.
-async fn scan(address: &str) -> f64 {
-    let mut client = client(address).await;
+/// Bytes of Arrow a second of a scan, the better of two. Its endpoints, of which the option says
+/// how many there are, are read side by side, each by a client of its own.
+async fn scan(address: &str, endpoints: &str) -> f64 {
+    let mut asking = client(address).await;
+    asking.set_header("result.endpoints", endpoints);
     let mut best: f64 = 0.0;
     for _ in 0..2 {
         let start = wall();
-        let info = client.execute(SCAN.to_owned(), None).await.unwrap();
-        let ticket = info.endpoint[0].ticket.clone().unwrap();
-        let mut batches = client.do_get(ticket).await.unwrap();
-        let mut bytes = 0;
-        while let Some(batch) = batches.try_next().await.unwrap() {
-            bytes += arrow_bytes(&batch);
-        }
+        let info = asking.execute(SCAN.to_owned(), None).await.unwrap();
+        let readers = info.endpoint.into_iter().map(|endpoint| async move {
+            let mut reader = client(address).await;
+            let mut batches = reader.do_get(endpoint.ticket.unwrap()).await.unwrap();
+            let mut bytes = 0;
+            while let Some(batch) = batches.try_next().await.unwrap() {
+                bytes += arrow_bytes(&batch);
+            }
+            bytes
+        });
+        let bytes: usize = join_all(readers).await.into_iter().sum();
         best = best.max(bytes as f64 / (wall() - start).as_secs_f64());
     }
     best
@@ -328,8 +334,17 @@ pub async fn print(arguments: &Arguments) {
     print_point_reads(arguments, &server, count / ROWS_PER_PARTITION, directory.path()).await;
     print_idle(arguments, &server).await;
     client(&server.address).await.execute_update("FLUSH rows".to_owned(), None).await.unwrap();
-    let scanned = scan(&server.address).await / 1e6;
+    let scanned = scan(&server.address, "one").await / 1e6;
+    let in_parts = scan(&server.address, "shards").await / 1e6;
     server.stop();
+    Row {
+        name: "Flight scan, an endpoint for each shard",
+        unit: "MB/s",
+        figure: in_parts,
+        baseline: Some(("one endpoint", scanned)),
+        target: Target::RatioAtLeast(1.5),
+    }
+    .print(arguments);
     let in_process = scan_in_process(&data).await / 1e6;
     for target in [Target::RatioAtLeast(0.8), Target::AtLeast(700.0)] {
         let (name, baseline) = ("Flight scan to a client", Some(("in process", in_process)));

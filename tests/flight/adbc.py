@@ -210,6 +210,39 @@ def without_a_session(_):
         query(connection)
 
 
+def partitions(connection):
+    """Both shards are read side by side, each row by one of two readers."""
+    run(connection, "CREATE TABLE wide (k bigint, c bigint, PRIMARY KEY (k, c))")
+    run(connection, "INSERT INTO wide SELECT n / 10, n FROM generate_series(0, 19999) AS s(n)")
+    with connection.cursor() as cursor:
+        parts, schema = cursor.adbc_execute_partitions("SELECT c FROM wide")
+        assert len(parts) == 2 and schema.names == ["c"], (len(parts), schema)
+        found = [None] * len(parts)
+
+        def read(number):
+            with connect() as own, own.cursor() as reader:
+                reader.adbc_read_partition(parts[number])
+                found[number] = reader.fetch_arrow_table()["c"].to_pylist()
+
+        readers = [threading.Thread(target=read, args=[number]) for number in range(len(parts))]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join()
+        assert all(found), [part and len(part) for part in found]
+        assert sorted(found[0] + found[1]) == list(range(20000))
+        # The driver fetches all parts of a query that is executed as a whole.
+        cursor.execute("SELECT c FROM wide")
+        assert sorted(cursor.fetch_arrow_table()["c"].to_pylist()) == list(range(20000))
+        parts, _ = cursor.adbc_execute_partitions("SELECT c FROM wide ORDER BY c")
+        assert len(parts) == 1, len(parts)
+        connection.adbc_connection.set_options(
+            **{"adbc.flight.sql.session.option.result.endpoints": "one"}
+        )
+        parts, _ = cursor.adbc_execute_partitions("SELECT c FROM wide")
+        assert len(parts) == 1, len(parts)
+
+
 STEPS = [
     query,
     write_without_fetching,
@@ -220,6 +253,7 @@ STEPS = [
     metadata,
     session_options,
     ingest,
+    partitions,
     large_message,
     streaming,
     cancel,

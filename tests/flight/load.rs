@@ -13,7 +13,7 @@ use futures::StreamExt;
 use futures::future::join_all;
 use tonic::transport::Channel;
 
-use super::{Service, client_threads, query};
+use super::{Service, client_threads};
 
 const MIB: u64 = 1 << 20;
 /// What the service may take beyond what it has when nothing happens.
@@ -53,12 +53,17 @@ async fn connect(address: &str) -> FlightSqlServiceClient<Channel> {
 /// Rows and bytes of a query, or what the service says.
 async fn count(address: &str, text: &str) -> Result<(usize, usize), String> {
     let mut client = connect(address).await;
-    let mut rows = query(&mut client, text).await.map_err(|error| error.to_string())?;
+    let info = client.execute(text.to_owned(), None).await.map_err(|error| error.to_string())?;
     let (mut count, mut bytes) = (0, 0);
-    while let Some(batch) = rows.next().await {
-        let batch = batch.map_err(|error| error.to_string())?;
-        count += batch.num_rows();
-        bytes += batch.get_array_memory_size();
+    // A long scan has an endpoint for each shard.
+    for endpoint in info.endpoint {
+        let rows = client.do_get(endpoint.ticket.unwrap()).await;
+        let mut rows = rows.map_err(|error| error.to_string())?;
+        while let Some(batch) = rows.next().await {
+            let batch = batch.map_err(|error| error.to_string())?;
+            count += batch.num_rows();
+            bytes += batch.get_array_memory_size();
+        }
     }
     Ok((count, bytes))
 }

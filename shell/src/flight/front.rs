@@ -35,8 +35,8 @@ const ACTIONS: [(&str, &str); 8] = [
     ("RenewFlightEndpoint", "Gives a ticket more time: RenewFlightEndpointRequest, FlightEndpoint"),
     (
         "SetSessionOptions",
-        "Sets options of the session: schema, ingest.primary_key, result.timestamp, result.varint, \
-         result.duration",
+        "Sets options of the session: schema, service_level, ingest.primary_key, result.timestamp, \
+         result.varint, result.duration, result.endpoints",
     ),
     ("GetSessionOptions", "Gives the options of the session"),
     ("CloseSession", "Ends the session"),

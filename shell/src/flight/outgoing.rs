@@ -22,17 +22,56 @@ use arrow::datatypes::{DataType, Field, FieldRef, Fields, IntervalUnit, Schema, 
 use arrow::error::ArrowError;
 use tonic::metadata::MetadataMap;
 
-/// Session options that say how values leave, with the values that each takes.
-pub(super) const OPTIONS: [(&str, [&str; 2]); 3] = [
-    (TIMESTAMP, ["zone", "naive"]),
-    (VARINT, ["decimal", "text"]),
-    (DURATION, ["interval", "text"]),
+/// Session options that say how results leave, with the values that each takes.
+pub(super) const OPTIONS: [(&str, &[&str]); 4] = [
+    (TIMESTAMP, &["zone", "naive"]),
+    (VARINT, &["decimal", "text"]),
+    (DURATION, &["interval", "text"]),
+    (ENDPOINTS, &["auto", "shards", "one"]),
 ];
 const TIMESTAMP: &str = "result.timestamp";
 const VARINT: &str = "result.varint";
 const DURATION: &str = "result.duration";
+const ENDPOINTS: &str = "result.endpoints";
 /// How gRPC for Java names itself. Its JDBC driver has no object for a timestamp with a zone.
 const JAVA: &str = "grpc-java";
+
+/// In how many parts a result that has parts leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Endpoints {
+    /// One a shard where the table is worth it, else one.
+    Auto,
+    /// One a shard.
+    Shards,
+    One,
+}
+
+impl Endpoints {
+    /// As [`Form::of`].
+    pub(super) fn of(
+        headers: &MetadataMap,
+        of_session: impl Fn(&str) -> Option<String>,
+    ) -> Endpoints {
+        match asked(headers, of_session, ENDPOINTS).as_deref() {
+            Some("shards") => Endpoints::Shards,
+            Some("one") => Endpoints::One,
+            _ => Endpoints::Auto,
+        }
+    }
+}
+
+/// What a call asks for: by a header of the option's name, else by the option of its session.
+fn asked(
+    headers: &MetadataMap,
+    of_session: impl Fn(&str) -> Option<String>,
+    name: &str,
+) -> Option<String> {
+    header(headers, name).map(str::to_owned).or_else(|| of_session(name))
+}
+
+fn header<'a>(headers: &'a MetadataMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
 
 /// How values leave.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
@@ -52,9 +91,9 @@ impl Form {
     /// What a call asks for: by a header of the option's name, else by the option `of_session`,
     /// else what its client reads.
     pub(super) fn of(headers: &MetadataMap, of_session: impl Fn(&str) -> Option<String>) -> Form {
-        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let is_java = header("user-agent").is_some_and(|agent| agent.starts_with(JAVA));
-        let asked = |name: &str| header(name).map(str::to_owned).or_else(|| of_session(name));
+        let agent = header(headers, "user-agent");
+        let is_java = agent.is_some_and(|agent| agent.starts_with(JAVA));
+        let asked = |name: &str| asked(headers, &of_session, name);
         Form {
             without_zone: asked(TIMESTAMP).map_or(is_java, |value| value == "naive"),
             wide_as_text: asked(VARINT).is_some_and(|value| value == "text"),

@@ -33,7 +33,6 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::error::invalid;
 use super::kept::ipc;
-use super::outgoing::Form;
 use super::planning::{Planning, Size};
 use super::running::Running;
 use super::seal::{Purpose, Seal, random};
@@ -112,22 +111,33 @@ impl Service {
 
     /// The FlightInfo of a statement: with a ticket that holds for a while.
     fn promise(&self, planned: Planned, descriptor: FlightDescriptor) -> Info {
-        let Planned { sent, ticket, written } = planned;
+        let Planned { sent, tickets, written } = planned;
         let seal = self.0.seal();
-        let statement_handle = ticket.close(seal)?;
         let expires = Timestamp { seconds: seal.expires_at(Purpose::Ticket), nanos: 0 };
+        let mut info = FlightInfo::new().with_descriptor(descriptor);
+        // Parts have no order among them.
+        info.ordered = tickets.len() == 1;
+        for ticket in tickets {
+            let mut endpoint =
+                endpoint(&TicketStatementQuery { statement_handle: ticket.close(seal)? });
+            endpoint.expiration_time = Some(expires);
+            info.endpoint.push(endpoint);
+        }
         // Of a write the rows that it wrote: what drivers call the affected rows. DDL has none.
-        let ticket = TicketStatementQuery { statement_handle };
-        let mut info = info(sent.bytes, &ticket, descriptor);
         info.total_records = written.unwrap_or(-1);
-        info.endpoint[0].expiration_time = Some(expires);
-        Ok(Response::new(info))
+        Ok(Response::new(FlightInfo { schema: sent.bytes, ..info }))
     }
 
     /// Plans a statement, or runs it where it is no query.
-    async fn plan(&self, session: Arc<Held>, bound: Bound, form: Form) -> Result<Planned, Status> {
-        let size = Size::of(&bound.text);
-        let work = async move { statement::plan(&session, bound, form).await };
+    async fn plan<T>(
+        &self,
+        session: Arc<Held>,
+        bound: Bound,
+        request: &Request<T>,
+    ) -> Result<Planned, Status> {
+        let (headers, size) = (request.metadata(), Size::of(&bound.text));
+        let wanted = (session.form(headers), session.endpoints(headers));
+        let work = async move { statement::plan(&session, bound, wanted).await };
         self.0.planning().run(size, work).await
     }
 
@@ -226,11 +236,15 @@ impl Service {
     }
 }
 
-/// A FlightInfo with one endpoint at this very service.
+/// An endpoint at this very service.
+fn endpoint(ticket: &impl ProstMessageExt) -> FlightEndpoint {
+    FlightEndpoint::new().with_ticket(Ticket::new(ticket.as_any().encode_to_vec()))
+}
+
+/// A FlightInfo with one endpoint.
 fn info(schema: Bytes, ticket: &impl ProstMessageExt, descriptor: FlightDescriptor) -> FlightInfo {
-    let ticket = Ticket::new(ticket.as_any().encode_to_vec());
     let info = FlightInfo::new()
-        .with_endpoint(FlightEndpoint::new().with_ticket(ticket))
+        .with_endpoint(endpoint(ticket))
         .with_descriptor(descriptor)
         .with_ordered(true);
     FlightInfo { schema, ..info }
@@ -283,8 +297,8 @@ impl FlightSqlService for Service {
     ) -> Info {
         let session = self.session(&request)?;
         no_transaction(query.transaction_id.as_ref())?;
-        let (form, bound) = (session.form(request.metadata()), Self::bound(&session, query.query));
-        let planned = self.plan(session, bound, form).await?;
+        let bound = Self::bound(&session, query.query);
+        let planned = self.plan(session, bound, &request).await?;
         self.promise(planned, request.into_inner())
     }
 
@@ -373,8 +387,7 @@ impl FlightSqlService for Service {
     ) -> Info {
         let session = self.session(&request)?;
         let bound = Bound::open(self.0.seal(), &query.prepared_statement_handle)?;
-        let form = session.form(request.metadata());
-        let planned = self.plan(session, bound, form).await?;
+        let planned = self.plan(session, bound, &request).await?;
         self.promise(planned, request.into_inner())
     }
 

@@ -22,12 +22,13 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
 use arrow::ipc::convert::try_schema_from_ipc_buffer;
 use futures::{StreamExt, TryStreamExt};
+use prost::Message;
 use prost::bytes::Bytes;
 use tonic::Status;
 
-use super::error::{invalid, status};
+use super::error::{engine_status, invalid, status};
 use super::kept::{Sent, ipc};
-use super::outgoing::{Form, keeps_promise};
+use super::outgoing::{Endpoints, Form, keeps_promise};
 use super::running::Rows;
 use super::session::FlightSession;
 use super::ticket::{Bound, Promise, Query, Ticket, read_rows, write_rows};
@@ -36,10 +37,17 @@ use crate::query::{
     fit, split,
 };
 
+/// Rows a shard from which on a table is read in parts: below it a call more takes longer than it
+/// saves.
+const PART_ROWS_MIN: u64 = 8192;
+/// Longest statement, with its parameters, whose result has parts, bytes: each ticket holds it.
+const PARTS_BOUND_BYTES_MAX: usize = 16 << 10;
+
 /// A statement that is ready for its DoGet.
 pub(super) struct Planned {
     pub sent: Sent,
-    pub ticket: Ticket,
+    /// One, or those of the parts of its result, which may be fetched side by side.
+    pub tickets: Vec<Ticket>,
     /// Rows that a write has written.
     pub written: Option<i64>,
 }
@@ -90,7 +98,7 @@ fn bound_rows(bound: &Bound, statement: &Statement) -> Result<Option<RecordBatch
 pub(super) async fn plan(
     session: &FlightSession,
     bound: Bound,
-    form: Form,
+    (form, endpoints): (Form, Endpoints),
 ) -> Result<Planned, Status> {
     let prepared = prepared(session, &bound)?;
     let rows = bound_rows(&bound, prepared.statement())?;
@@ -100,8 +108,8 @@ pub(super) async fn plan(
         match short.rows_schema() {
             Some(schema) if short.takes(rows.as_ref()) => {
                 let sent = session.kept.sent(form, schema)?;
-                let ticket = Ticket::query(bound, sent.bytes.clone(), form)?;
-                return Ok(Planned { sent, ticket, written: None });
+                let tickets = vec![Ticket::query(bound, sent.bytes.clone(), form)?];
+                return Ok(Planned { sent, tickets, written: None });
             }
             Some(_) => {}
             // A write needs no plan to be told from a query.
@@ -123,8 +131,32 @@ pub(super) async fn plan(
     }
     check_bound(prepared.statement(), rows.as_ref())?;
     let sent = session.kept.sent(form, &description.schema)?;
+    let parts = parts(session, &description, &bound, endpoints).await?;
     let ticket = Ticket::query(bound, sent.bytes.clone(), form)?;
-    Ok(Planned { sent, ticket, written: None })
+    let tickets = if parts > 1 { ticket.parts(parts) } else { vec![ticket] };
+    Ok(Planned { sent, tickets, written: None })
+}
+
+/// In how many parts the result of a query leaves.
+async fn parts(
+    session: &FlightSession,
+    description: &Description,
+    bound: &Bound,
+    endpoints: Endpoints,
+) -> Result<u32, Status> {
+    let database = session.query.database();
+    let Some(table) = &description.divided else { return Ok(1) };
+    let is_long = bound.encoded_len() > PARTS_BOUND_BYTES_MAX;
+    if endpoints == Endpoints::One || is_long || database.shard_count() == 1 {
+        return Ok(1);
+    }
+    if endpoints == Endpoints::Auto {
+        let rows = database.rows_about(table).await.map_err(engine_status)?;
+        if rows < u64::from(database.shard_count()) * PART_ROWS_MIN {
+            return Ok(1);
+        }
+    }
+    Ok(database.shard_count())
 }
 
 /// The schema of what a statement would give, as it is sent; nothing is run.
@@ -195,7 +227,7 @@ fn done(outcome: Outcome) -> Result<Planned, Status> {
             return Err(Status::internal("a statement without rows in its plan gave rows"));
         }
     };
-    Ok(Planned { sent: Sent::of(outcome.schema)?, ticket: Ticket::done(promise), written })
+    Ok(Planned { sent: Sent::of(outcome.schema)?, tickets: vec![Ticket::done(promise)], written })
 }
 
 /// The ticket of a write with IF, which holds its answers in the form that the client wants.
@@ -207,8 +239,8 @@ fn decided(outcome: Outcome, form: Form) -> Result<Planned, Status> {
     let sent = Sent::of(form.schema(&outcome.schema))?;
     let answers = form.batch(&answers, &sent.schema);
     let answers = answers.map_err(|error| Status::internal(error.to_string()))?;
-    let ticket = Ticket::done(Promise::Decided(write_rows(&answers)?));
-    Ok(Planned { sent, ticket, written })
+    let tickets = vec![Ticket::done(Promise::Decided(write_rows(&answers)?))];
+    Ok(Planned { sent, tickets, written })
 }
 
 /// A prepared statement: what its client is told.
@@ -355,10 +387,14 @@ pub(super) async fn redeem(
     query: Query,
 ) -> Result<(SchemaRef, Rows), Status> {
     let text = |error: QueryError| status(&error);
-    let Query { bound, schema, form, .. } = query;
+    let Query { bound, schema, form, shard, .. } = query;
     let prepared = prepared(session, &bound)?;
     let rows = bound_rows(&bound, prepared.statement())?;
-    let outcome = session.query.query_prepared(&prepared, rows.as_ref()).await.map_err(text)?;
+    let outcome = match shard {
+        None => session.query.query_prepared(&prepared, rows.as_ref()).await,
+        Some(shard) => session.query.query_part(&prepared, rows.as_ref(), shard).await,
+    };
+    let outcome = outcome.map_err(text)?;
     let sent = session.kept.sent(form, &outcome.schema)?;
     let promised = match sent.bytes == schema {
         true => sent.schema,

@@ -90,6 +90,9 @@ pub(super) struct Query {
     /// Names this query for a cancellation.
     #[prost(bytes = "bytes", tag = "4")]
     pub id: Bytes,
+    /// The shard that is read, where this is one part of several.
+    #[prost(uint32, optional, tag = "5")]
+    pub shard: Option<u32>,
 }
 
 impl Ticket {
@@ -98,7 +101,17 @@ impl Ticket {
     /// Errors: UNAVAILABLE without randomness.
     pub(super) fn query(bound: Bound, schema: Bytes, form: Form) -> Result<Self, Status> {
         let id = Bytes::copy_from_slice(&random::<16>()?);
-        Ok(Ticket { promise: Some(Promise::Query(Query { bound, schema, form, id })) })
+        let query = Query { bound, schema, form, id, shard: None };
+        Ok(Ticket { promise: Some(Promise::Query(query)) })
+    }
+
+    /// The tickets of the parts of a query, one for each of so many shards. They are one query for
+    /// a cancellation.
+    pub(super) fn parts(self, shards: u32) -> Vec<Self> {
+        let Some(Promise::Query(query)) = self.promise else { return vec![self] };
+        let part = |shard| Query { shard: Some(shard), ..query.clone() };
+        let parts = (0..shards).map(part);
+        parts.map(|part| Ticket { promise: Some(Promise::Query(part)) }).collect()
     }
 
     /// A ticket of something that is done.
@@ -171,6 +184,17 @@ mod tests {
             let promise = Ticket::open(&seal, &ticket.close(&seal).unwrap()).unwrap();
             assert_eq!(Some(promise), ticket.promise);
         }
+        let bound = Bound { text: "SELECT * FROM t".into(), ..Bound::default() };
+        let whole = Ticket::query(bound, Bytes::new(), Form::default()).unwrap();
+        let opened = |ticket: Ticket| Ticket::open(&seal, &ticket.close(&seal).unwrap()).unwrap();
+        let Promise::Query(query) = opened(whole.clone()) else { panic!("it is one of a query") };
+        assert_eq!(query.shard, None);
+        for (wanted, part) in (0..).zip(whole.parts(3)) {
+            let part = opened(part);
+            assert_eq!(part, Promise::Query(Query { shard: Some(wanted), ..query.clone() }));
+        }
+        let count = Ticket::done(Promise::Count(1));
+        assert_eq!(count.clone().parts(3), [count]);
         let handle = Ticket::done(Promise::Count(1)).close(&seal).unwrap();
         assert!(Bound::open(&seal, &handle).is_err(), "a ticket is no prepared statement");
     }

@@ -7,8 +7,8 @@ use std::task::Poll;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use futures::{FutureExt, Stream, StreamExt};
-use tidegate_engine::Deadline;
 use tidegate_engine::clock::Clock;
+use tidegate_engine::{Deadline, SchemaRef as TableRef};
 
 use super::error::{QueryError, Result};
 
@@ -169,4 +169,9 @@ pub struct Description {
     pub is_query: bool,
     /// Whether it is a write with IF, whose rows say whether it was done.
     pub is_conditional: bool,
+    /// The table whose shards are the parts of a query ([`Session::query_part`]); `None` for one
+    /// that has none.
+    ///
+    /// [`Session::query_part`]: super::Session::query_part
+    pub divided: Option<TableRef>,
 }

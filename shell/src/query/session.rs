@@ -31,14 +31,14 @@ use super::memory::QueryMemory;
 use super::outcome::Outcome;
 use super::parse::statement::Statement;
 use super::parse::{self, TableName};
-use super::plan::access::{partition_limit, stamp};
+use super::plan::access::{divided, partition_limit, stamp};
 use super::plan::deep;
 use super::plan::heading::{headings, with_headings};
 use super::plan::row_in;
 use super::plan::rules;
 use super::replay::{REPLAY_FUNCTION, ReplayFunction};
 use super::scan::catalog::{CATALOG, TideCatalog};
-use super::scan::token;
+use super::scan::{OnlyShard, token};
 use super::setting::{self, Settings, Stamp};
 use super::system::SYSTEM_KEYSPACE;
 use super::types::identifier::time_uuid;
@@ -295,13 +295,24 @@ impl Session {
         level.ok_or_else(|| QueryError::not_found("service level", name, known()))
     }
 
-    /// The schema that running `plan` gives: the physical plan's, which knows of coercions.
-    pub(super) async fn result_schema(&self, plan: &LogicalPlan) -> Result<ArrowSchemaRef> {
+    /// The schema that running `plan` gives: the physical plan's, which knows of coercions. And the
+    /// table whose shards are the parts of the query, if it has parts.
+    pub(super) async fn result_of(
+        &self,
+        plan: &LogicalPlan,
+    ) -> Result<(ArrowSchemaRef, Option<SchemaRef>)> {
         if matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_)) {
-            return Ok(Arc::clone(plan.schema().inner()));
+            return Ok((Arc::clone(plan.schema().inner()), None));
         }
         let optimised = deep::optimise(&self.context.state(), plan)?;
-        Ok(Arc::clone(optimised.schema().inner()))
+        Ok((Arc::clone(optimised.schema().inner()), divided(plan, &optimised)?))
+    }
+
+    /// This session as it is now, for a query of which the part of one shard is read.
+    pub(super) fn of_shard(&self, shard: u32) -> Session {
+        let own = self.at(&self.keyspace());
+        own.context.state_ref().write().config_mut().set_extension(Arc::new(OnlyShard(shard)));
+        own
     }
 
     /// The logical plan of SQL whose tables all exist.

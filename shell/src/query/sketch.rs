@@ -145,6 +145,7 @@ impl Session {
                     returns_rows,
                     is_query,
                     is_conditional,
+                    divided: None,
                 });
             };
             if let Command::Write(Write { table, condition: Some(condition), .. }) = command {
@@ -157,30 +158,32 @@ impl Session {
                     returns_rows: true,
                     is_query: false,
                     is_conditional: true,
+                    divided: None,
                 });
             }
             let returns_rows = sketch.plan_of_query().is_some();
-            let schema = match bound.filter(|rows| returns_rows && rows.num_rows() > 0) {
+            let (schema, divided) = match bound.filter(|rows| returns_rows && rows.num_rows() > 0) {
                 Some(rows) => {
                     let plan = self.bind(plan.clone(), &row_of(rows, 0)?).map_err(in_text)?;
-                    let schema = self.result_schema(&plan).await.map_err(in_text)?;
+                    let (schema, divided) = self.result_of(&plan).await.map_err(in_text)?;
                     match rows.num_rows() {
-                        1 => schema,
-                        _ => nullable(&schema),
+                        1 => (schema, divided),
+                        // Those of the first row of parameters come first.
+                        _ => (nullable(&schema), None),
                     }
                 }
                 // The planner loses parameters in branches of a union.
                 None if returns_rows && has_union(plan)? => {
                     let none = vec![ScalarValue::Null; statement.parameter_count()];
                     let plan = self.bind(plan.clone(), &none).map_err(in_text)?;
-                    self.result_schema(&plan).await.map_err(in_text)?
+                    self.result_of(&plan).await.map_err(in_text)?
                 }
-                None if returns_rows => self.result_schema(plan).await.map_err(in_text)?,
-                None => Arc::new(Schema::empty()),
+                None if returns_rows => self.result_of(plan).await.map_err(in_text)?,
+                None => (Arc::new(Schema::empty()), None),
             };
             let is_query = returns_rows && command.is_query();
             let is_conditional = false;
-            Ok(Description { schema, parameters, returns_rows, is_query, is_conditional })
+            Ok(Description { schema, parameters, returns_rows, is_query, is_conditional, divided })
         }
         .boxed()
     }

@@ -67,6 +67,18 @@ impl Database {
     pub fn apply_many(&self, mutations: Vec<Mutation>) -> Writing {
         self.under(Terms::default()).apply_many(mutations)
     }
+
+    /// About how many rows a table has: each counts as often as a memtable or an SSTable has it.
+    ///
+    /// Errors: `Closed`.
+    pub async fn rows_about(&self, table: &SchemaRef) -> Result<u64> {
+        let id = table.id;
+        let of_shard = move |shard: &Shard| {
+            let stats = shard.table(id).ok().map(|table| table.stats());
+            stats.map_or(0, |stats| stats.memtable_rows + stats.sstable_rows)
+        };
+        Ok(self.of_shards("rows", of_shard).await?.into_iter().sum())
+    }
 }
 
 /// A database, asked on terms; see [`Database::under`].

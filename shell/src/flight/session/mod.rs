@@ -31,7 +31,7 @@ use super::access::Identity;
 use super::connections::{Connection, Link};
 use super::error::{refusal, status};
 use super::kept::Kept;
-use super::outgoing::Form;
+use super::outgoing::{Endpoints, Form};
 use super::seal::{Mark, random};
 use crate::password::Passwords;
 use crate::query::{self, AuditEvent, Caller, QueryMemory, SessionOptions, Statement};
@@ -84,6 +84,11 @@ impl FlightSession {
     /// How values leave in a call with these headers.
     pub(super) fn form(&self, headers: &MetadataMap) -> Form {
         Form::of(headers, |name| lock(&self.options).get(name).cloned())
+    }
+
+    /// In how many parts a result leaves that a call with these headers asks for.
+    pub(super) fn endpoints(&self, headers: &MetadataMap) -> Endpoints {
+        Endpoints::of(headers, |name| lock(&self.options).get(name).cloned())
     }
 
     /// Remembers the table that `statement` is about to drop.

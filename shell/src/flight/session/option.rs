@@ -2,7 +2,7 @@
 //!
 //! Options: `catalog` (there is one), `schema` (the current keyspace), [`SERVICE_LEVEL`] of
 //! statements that name none, [`PRIMARY_KEY`] for tables that an ingest creates, and
-//! [`outgoing::OPTIONS`] for how values leave.
+//! [`outgoing::OPTIONS`] for how results leave.
 
 use std::collections::HashMap;
 

@@ -87,6 +87,22 @@ impl Session {
         Ok(self.hold(&prepared.statement, outcome))
     }
 
+    /// As [`Session::query_prepared`], of what one shard gives: the rows of all shards together are
+    /// the result. See [`Description::divided`].
+    ///
+    /// Errors: `Invalid` for a query without parts.
+    pub async fn query_part(
+        &self,
+        prepared: &Prepared,
+        parameters: Option<&RecordBatch>,
+        shard: u32,
+    ) -> Result<Outcome> {
+        if self.describe_prepared(prepared, parameters).await?.divided.is_none() {
+            return Err(QueryError::invalid("the query has no parts"));
+        }
+        self.of_shard(shard).query_prepared(prepared, parameters).await
+    }
+
     async fn run_made(
         &self,
         prepared: &Prepared,

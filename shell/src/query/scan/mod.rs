@@ -2,6 +2,7 @@
 
 pub mod catalog;
 pub mod metrics;
+mod part;
 mod partition_limit;
 mod provider;
 pub mod pushdown;
@@ -11,6 +12,7 @@ pub mod text;
 pub mod token;
 mod wanted;
 
+pub use part::OnlyShard;
 pub use partition_limit::PartitionLimit;
 pub use provider::TideTable;
 pub use scan::TideScan;

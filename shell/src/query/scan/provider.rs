@@ -16,6 +16,7 @@ use tidegate_engine::batch::{Stamp, read_schema};
 use tidegate_engine::schema::ColumnId;
 use tidegate_engine::schema::table_schema::SchemaRef;
 
+use super::part::OnlyShard;
 use super::partition_limit::PartitionLimit;
 use super::pushdown::{self, Access, Keys};
 use super::scan::{TideScan, table_arrow_schema};
@@ -141,6 +142,10 @@ impl TableProvider for TideTable {
             limit,
         );
         let scan = scan.past_cache(bypasses_cache(state.config_options()));
+        let scan = match OnlyShard::of(state.config()) {
+            Some(OnlyShard(shard)) => scan.of_shard(shard),
+            None => scan,
+        };
         Ok(match self.partition_limit {
             Some(limit) => Arc::new(scan.limited(limit)),
             None => Arc::new(scan),

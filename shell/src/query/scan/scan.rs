@@ -159,6 +159,26 @@ impl TideScan {
         TideScan { past_cache, ..self }
     }
 
+    /// A scan of what it reads of one shard.
+    pub fn of_shard(self, shard: u32) -> Self {
+        let mut sources = Vec::new();
+        for source in self.sources.iter() {
+            match source {
+                Source::Shard(own) if *own == shard => sources.push(source.clone()),
+                Source::Shard(_) => {}
+                Source::Parts(parts) => {
+                    let is_here = |key: &&PartitionKey| self.database.shard_of(key) == shard;
+                    let here = |part: &Part| part.keys.iter().filter(is_here).cloned().collect();
+                    let parts = parts.iter().map(|part| part.of(here(part)));
+                    sources
+                        .push(Source::Parts(parts.filter(|part| !part.keys.is_empty()).collect()));
+                }
+            }
+        }
+        let scan = TideScan { sources: sources.into(), ..self };
+        scan.with_direction(scan.direction)
+    }
+
     /// A scan of the first rows of each partition.
     pub fn limited(&self, limit: PartitionLimit) -> Self {
         TideScan { partition_limit: Some(limit.rows), ..self.with_direction(limit.direction) }

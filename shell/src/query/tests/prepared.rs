@@ -71,9 +71,14 @@ async fn definitions_that_others_change_reach_what_was_prepared() {
             let described = world.session.describe_prepared(prepared, None).await;
             let wanted = world.session.describe(fresh.statement()).await;
             let shown = |description: Result<Description>| match description {
-                Ok(Description { schema, parameters, returns_rows, is_query, is_conditional }) => {
-                    Ok((schema, parameters, returns_rows, is_query, is_conditional))
-                }
+                Ok(Description {
+                    schema,
+                    parameters,
+                    returns_rows,
+                    is_query,
+                    is_conditional,
+                    ..
+                }) => Ok((schema, parameters, returns_rows, is_query, is_conditional)),
                 Err(error) => Err(error.to_string()),
             };
             assert_eq!(shown(described), shown(wanted), "{text} after {change}");
