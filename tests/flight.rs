@@ -5,6 +5,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
 
+#[path = "flight/administration.rs"]
+mod administration;
 #[path = "flight/calls.rs"]
 mod calls;
 #[path = "flight/clients.rs"]

@@ -50,7 +50,11 @@ fn status(error: FlightError) -> Status {
 }
 
 /// A client with a session of this user.
-async fn log_in(service: &Service, user: &str, password: &str) -> Result<Client, Status> {
+pub(super) async fn log_in(
+    service: &Service,
+    user: &str,
+    password: &str,
+) -> Result<Client, Status> {
     let mut client = connect(service).await;
     let token = client.handshake(user, password).await;
     // The client of arrow hides the status in its text.

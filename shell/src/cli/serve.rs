@@ -56,6 +56,10 @@ pub struct ServeArguments {
     /// How often a silent client is asked whether it is alive, and how long it has for an answer.
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_time)]
     keepalive: Duration,
+    /// Folder that takes the snapshots which clients ask for, on the file system of the data; without
+    /// it they are refused.
+    #[arg(long, value_name = "DIR")]
+    snapshots: Option<PathBuf>,
 }
 
 impl ServeArguments {
@@ -74,7 +78,8 @@ impl ServeArguments {
             idle: self.idle_timeout,
             keepalive: self.keepalive,
         };
-        Listen { clients: self.listen, metrics: self.metrics, tls, limits, insecure: self.insecure }
+        let (clients, metrics, insecure) = (self.listen, self.metrics, self.insecure);
+        Listen { clients, metrics, tls, limits, snapshots: self.snapshots.clone(), insecure }
     }
 }
 

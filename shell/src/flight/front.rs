@@ -18,12 +18,13 @@ use futures::{StreamExt, stream};
 use prost::Message;
 use tonic::{Code, Request, Response, Status, Streaming};
 
+use super::administration;
 use super::error::invalid;
 use super::exchange::exchange;
 use super::service::Service;
 use super::session::option::CATALOG;
 
-/// What `DoAction` does, with what it takes and gives.
+/// What `DoAction` does, with what it takes and gives; those of operators are beside them.
 const ACTIONS: [(&str, &str); 8] = [
     (
         "CreatePreparedStatement",
@@ -181,7 +182,8 @@ impl FlightService for Front {
         &self,
         _: Request<Empty>,
     ) -> Result<Response<Self::ListActionsStream>, Status> {
-        let actions = ACTIONS.map(|(name, description)| {
+        let actions = ACTIONS.into_iter().chain(administration::ACTIONS);
+        let actions = actions.map(|(name, description)| {
             Ok(ActionType { r#type: name.to_owned(), description: description.to_owned() })
         });
         Ok(Response::new(stream::iter(actions).boxed()))

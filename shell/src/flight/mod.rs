@@ -5,6 +5,7 @@
 //! calls.
 
 mod access;
+mod administration;
 mod connections;
 mod error;
 mod exchange;
@@ -25,6 +26,7 @@ mod stream;
 mod ticket;
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,6 +70,8 @@ pub struct Listen {
     pub metrics: Option<SocketAddr>,
     pub tls: Option<TlsFiles>,
     pub limits: Limits,
+    /// The folder that takes snapshots which clients ask for.
+    pub snapshots: Option<PathBuf>,
     /// Whether other machines may come without TLS, and without saying who they are.
     pub insecure: bool,
 }
@@ -168,7 +172,8 @@ async fn listen_until(
         .await
         .map_err(|error| format!("cannot listen on {clients}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
-    let service = Service::new(database, &memory).map_err(|status| status.message().to_owned())?;
+    let service = Service::new(database, &memory, listen.snapshots);
+    let service = service.map_err(|status| status.message().to_owned())?;
     let metrics = Metrics::new(service.state().sessions().named("metrics"));
     let clock = Arc::clone(service.state().database().clock());
     let health = Health::new(Arc::clone(&metrics), clock);

@@ -1,5 +1,6 @@
 //! The calls of Flight SQL, each handed to the module that answers it.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -41,7 +42,7 @@ use super::session::{Held, Sessions};
 use super::statement::{self, Planned, Prepared};
 use super::stream::{DoGet, decode, decode_parameters, encode, encode_batch, hold};
 use super::ticket::{Bound, Promise, Ticket as Sealed};
-use super::{ingest, metadata, sql_info};
+use super::{administration, ingest, metadata, sql_info};
 use crate::memory::MemoryPlan;
 use crate::query::{Outcome, QueryMemory};
 
@@ -60,6 +61,8 @@ pub(super) trait State: Send + Sync {
     fn seal(&self) -> &Seal;
     fn planning(&self) -> &Planning;
     fn running(&self) -> &Arc<Running>;
+    /// The folder that takes snapshots which clients ask for.
+    fn snapshots(&self) -> Option<&Path>;
 }
 
 struct Own {
@@ -68,6 +71,7 @@ struct Own {
     seal: Seal,
     planning: Planning,
     running: Arc<Running>,
+    snapshots: Option<PathBuf>,
 }
 
 impl State for Own {
@@ -90,6 +94,10 @@ impl State for Own {
     fn running(&self) -> &Arc<Running> {
         &self.running
     }
+
+    fn snapshots(&self) -> Option<&Path> {
+        self.snapshots.as_deref()
+    }
 }
 
 type Info = Result<Response<FlightInfo>, Status>;
@@ -97,12 +105,16 @@ type Rows = Result<Response<DoGet>, Status>;
 
 impl Service {
     /// A service of `database` without any session, with a key of its own for tickets.
-    pub(super) fn new(database: Database, memory: &MemoryPlan) -> Result<Self, Status> {
+    pub(super) fn new(
+        database: Database,
+        memory: &MemoryPlan,
+        snapshots: Option<PathBuf>,
+    ) -> Result<Self, Status> {
         let queries = QueryMemory::new(Some(memory.queries));
         let sessions = Sessions::new(database.clone(), queries)?;
         let seal = Seal::new(random()?, Arc::clone(database.clock()), memory.tickets);
         let (planning, running) = (Planning::of_machine(), Arc::default());
-        Ok(Service(Arc::new(Own { database, sessions, seal, planning, running })))
+        Ok(Service(Arc::new(Own { database, sessions, seal, planning, running, snapshots })))
     }
 
     pub(super) fn state(&self) -> &Arc<dyn State> {
@@ -260,11 +272,16 @@ fn metadata_info(
     Ok(Response::new(info(schema, command, request.into_inner())))
 }
 
-/// The messages of one action: a single body.
-fn one_body<T: Message>(
+/// The answer of an action: a single message.
+fn one_message<T: Message>(
     message: &T,
 ) -> Response<BoxStream<'static, Result<arrow_flight::Result, Status>>> {
-    let body = arrow_flight::Result { body: message.encode_to_vec().into() };
+    one_body(message.encode_to_vec().into())
+}
+
+/// The answer of an action: a single body.
+fn one_body(body: Bytes) -> Response<BoxStream<'static, Result<arrow_flight::Result, Status>>> {
+    let body = arrow_flight::Result { body };
     Response::new(stream::iter([Ok(body)]).boxed())
 }
 
@@ -664,29 +681,35 @@ impl FlightSqlService for Service {
             "SetSessionOptions" => {
                 let wanted = SetSessionOptionsRequest::decode(action.body.clone())
                     .map_err(|error| invalid(error.to_string()))?;
-                Ok(one_body(&option::set(&session, wanted)))
+                Ok(one_message(&option::set(&session, wanted)))
             }
-            "GetSessionOptions" => Ok(one_body(&option::get(&session))),
+            "GetSessionOptions" => Ok(one_message(&option::get(&session))),
             "CloseSession" => {
                 let closed = self.0.sessions().end(&request);
                 let status = if closed { CloseStatus::Closed } else { CloseStatus::NotCloseable };
-                Ok(one_body(&CloseSessionResult { status: status as i32 }))
+                Ok(one_message(&CloseSessionResult { status: status as i32 }))
             }
             "CancelFlightInfo" => {
                 let wanted = CancelFlightInfoRequest::decode(action.body.clone())
                     .map_err(|error| invalid(error.to_string()))?;
                 let info =
                     wanted.info.ok_or_else(|| invalid("there is no FlightInfo to cancel"))?;
-                Ok(one_body(&CancelFlightInfoResult { status: self.cancel(&info)? as i32 }))
+                Ok(one_message(&CancelFlightInfoResult { status: self.cancel(&info)? as i32 }))
             }
             "RenewFlightEndpoint" => {
                 let wanted = RenewFlightEndpointRequest::decode(action.body.clone())
                     .map_err(|error| invalid(error.to_string()))?;
                 let endpoint =
                     wanted.endpoint.ok_or_else(|| invalid("there is no endpoint to renew"))?;
-                Ok(one_body(&self.renew(endpoint)?))
+                Ok(one_message(&self.renew(endpoint)?))
             }
-            other => Err(Status::unimplemented(format!("no action '{other}'"))),
+            other => {
+                let action = (other, &action.body);
+                match administration::act(&session, self.0.snapshots(), action).await? {
+                    Some(said) => Ok(one_body(said.into())),
+                    None => Err(Status::unimplemented(format!("no action '{other}'"))),
+                }
+            }
         }
     }
 

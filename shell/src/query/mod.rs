@@ -60,7 +60,8 @@ pub use replay::{load_candidate, load_trace, read_component, replay_row, replay_
 pub use session::{Progress, ProgressSink, Session, SessionOptions};
 pub use short::Short;
 pub use statements::{
-    Continues, Help, STATEMENTS, StatementRow, Tab, Topic, continuations, row_of_words,
+    Continues, Help, PolicyUpload, STATEMENTS, StatementRow, Tab, Topic, continuations,
+    row_of_words,
 };
 pub(crate) use types::assign;
 pub use watch::{Record, trace_text};

@@ -1,4 +1,4 @@
-//! What concerns all, with who did it: logins, definitions, roles, policies.
+//! What concerns all, with who did it: logins, definitions, roles, policies, administration.
 //!
 //! Invariant: at most [`RECORDS_MAX`] records are kept; what was noted first goes. Each is a line
 //! of the log as well, whose target is `audit`. Texts come without passwords.
@@ -24,6 +24,8 @@ pub enum AuditEvent {
     /// A role, what it may do, or its service level.
     Roles,
     Policy,
+    /// A flush, a compaction or a snapshot that somebody asked for.
+    Administration,
 }
 
 /// First words of what is noted; the longest that fit decide.
@@ -51,6 +53,9 @@ const WORDS: &[(&[&str], AuditEvent)] = &[
     (&["alter", "rate"], AuditEvent::Policy),
     (&["alter", "read"], AuditEvent::Policy),
     (&["alter", "load"], AuditEvent::Policy),
+    (&["flush"], AuditEvent::Administration),
+    (&["compact"], AuditEvent::Administration),
+    (&["snapshot"], AuditEvent::Administration),
 ];
 
 impl AuditEvent {
@@ -61,6 +66,7 @@ impl AuditEvent {
             AuditEvent::Definition => "definition",
             AuditEvent::Roles => "roles",
             AuditEvent::Policy => "policy",
+            AuditEvent::Administration => "administration",
         }
     }
 

@@ -50,10 +50,21 @@ impl Session {
 
     /// Notes a statement that concerns all, with its end.
     pub(in crate::query) fn audit_statement<T>(&self, statement: &Statement, ended: &Result<T>) {
-        let Some(event) = AuditEvent::of(statement) else { return };
+        if let Some(event) = AuditEvent::of(statement) {
+            self.audit_ended(event, statement.text(), ended);
+        }
+    }
+
+    /// Notes what the caller did that concerns all, with its end.
+    pub(in crate::query) fn audit_ended<T>(
+        &self,
+        event: AuditEvent,
+        what: &str,
+        ended: &Result<T>,
+    ) {
         let at_us = self.database.clock().wall_us();
-        let who = (self.caller.name(), statement.text());
-        self.options.journal.audit().add(at_us, event, who, ended.as_ref().err());
+        let what = (self.caller.name(), what);
+        self.options.journal.audit().add(at_us, event, what, ended.as_ref().err());
     }
 
     /// The keyspace that a name says or leaves out.

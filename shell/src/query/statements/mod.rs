@@ -37,6 +37,7 @@ use sqlparser::ast;
 
 pub use dispatch::parse;
 pub use list::{STATEMENTS, continuations, row_of_words};
+pub use policy::PolicyUpload;
 pub use row::{Continues, Help, StatementRow, Tab, Topic};
 
 use super::access::Need;

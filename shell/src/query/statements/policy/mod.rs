@@ -10,13 +10,14 @@ use datafusion::arrow::datatypes::SchemaRef;
 use sqlparser::tokenizer::Token;
 use tidegate_engine::{Permission, Resource, RolledBack};
 
-use crate::query::access::Need;
+use crate::query::access::{AuditEvent, Need};
 use crate::query::error::{QueryError, Result, Span};
 use crate::query::outcome::Outcome;
 use crate::query::parse::{Cursor, Name};
 use crate::query::replay::read_component;
 use crate::query::session::Session;
 use crate::query::statements::{OwnStatement, Read};
+use crate::text::named;
 use explain::{figure_schema, figures_of};
 
 #[derive(Debug)]
@@ -70,16 +71,47 @@ impl OwnStatement for CreatePolicy {
         }
         let component =
             read_component(Path::new(&self.file)).map_err(|error| error.at(self.file_span))?;
-        let info = session
-            .database
-            .create_policy(name, component, self.parameters.clone(), self.sha256.clone())
-            .await
-            .map_err(|error| QueryError::from(error).at(self.name.span))?;
-        Ok(Outcome::message(format!(
-            "Policy {} {} created ({}).",
-            info.name, info.version, info.digest
-        )))
+        let (parameters, sha256) = (self.parameters.clone(), self.sha256.clone());
+        let policy = PolicyUpload { name: name.clone(), component, parameters, sha256 };
+        let created = created(session, policy).await;
+        created.map(Outcome::message).map_err(|error| error.at(self.name.span))
     }
+}
+
+/// A policy whose component is at hand.
+#[derive(Debug)]
+pub struct PolicyUpload {
+    pub name: String,
+    /// The bytes of the component.
+    pub component: Vec<u8>,
+    /// Handed to the policy, in this order.
+    pub parameters: Vec<(String, String)>,
+    /// What the component's SHA-256 has to be, in hex.
+    pub sha256: Option<String>,
+}
+
+impl Session {
+    /// Creates a policy that a client has sent, and says so.
+    ///
+    /// Errors: `Denied`, `Exists`; `Invalid` saying why the component is refused.
+    pub async fn upload_policy(&self, policy: PolicyUpload) -> Result<String> {
+        let (name, bytes) = (named(&policy.name), policy.component.len());
+        let create = async {
+            self.allow(&[Need::new(Permission::Create, Resource::Policies)])?;
+            created(self, policy).await
+        };
+        let ended = create.await;
+        let what = format!("CREATE POLICY {name} FROM {bytes} bytes that a client sent");
+        self.audit_ended(AuditEvent::Policy, &what, &ended);
+        ended
+    }
+}
+
+/// Creates a policy, and says so.
+async fn created(session: &Session, policy: PolicyUpload) -> Result<String> {
+    let PolicyUpload { name, component, parameters, sha256 } = policy;
+    let info = session.database.create_policy(&name, component, parameters, sha256).await?;
+    Ok(format!("Policy {} {} created ({}).", info.name, info.version, info.digest))
 }
 
 #[derive(Debug)]
