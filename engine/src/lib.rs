@@ -74,6 +74,6 @@ pub use schema::{
 };
 pub use sstable::{Damage, LargeKind};
 pub use table::{
-    FragmentKind, FragmentReport, LargeThing, Partitions, ReadCommand, SstableStatus,
-    TombstoneLimits,
+    FragmentKind, FragmentReport, LargeThing, ManyTombstones, Partitions, ReadCommand,
+    SstableStatus, TombstoneLimits, TombstonePage,
 };

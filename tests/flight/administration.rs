@@ -47,7 +47,7 @@ fn upload(name: &str) -> Vec<(&str, ArrayRef)> {
     let component = std::fs::read(SIEVE).unwrap();
     vec![
         ("name", text(name)),
-        ("component", Arc::new(BinaryArray::from_vec(vec![&component]))),
+        ("component", Arc::new(BinaryArray::from_vec(vec![component.as_slice()]))),
         ("shadow", Arc::new(BooleanArray::from(vec![true]))),
         ("sample", Arc::new(Int64Array::from(vec![1]))),
     ]
@@ -102,7 +102,7 @@ fn an_operator_flushes_compacts_makes_snapshots_and_uploads_policies() {
         let again = act(&mut client, "UploadPolicy", upload("mine")).await.unwrap_err();
         assert_eq!(again.code(), Code::AlreadyExists, "{again}");
         let mut wrong = upload("other");
-        wrong[1].1 = Arc::new(BinaryArray::from_vec(vec![b"no component"]));
+        wrong[1].1 = Arc::new(BinaryArray::from_vec(vec![&b"no component"[..]]));
         let wrong = act(&mut client, "UploadPolicy", wrong).await.unwrap_err();
         assert_eq!(wrong.code(), Code::InvalidArgument, "{wrong}");
 

@@ -119,8 +119,8 @@ impl Database {
         logged.count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Applies the parts of a batch that is logged, as work of a service level. Parts of tables that
-    /// are gone are left out.
+    /// Applies the parts of a batch that is logged, as work of a service level. Parts of tables
+    /// that are gone are left out.
     async fn apply_parts(&self, parts: &[Mutation], level: LevelId) -> Result<()> {
         let catalog = self.catalog();
         let mut by_shard: Vec<Vec<Mutation>> = vec![Vec::new(); self.shard_count() as usize];

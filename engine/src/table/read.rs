@@ -1,12 +1,13 @@
 //! What a read asks for, and how its rows become batches.
 
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
 
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::table::Table;
-use super::tombstones::Page;
+use super::tombstones::{ManyTombstones, Page};
 use crate::admission::{BatchCharge, LevelId, Permit};
 use crate::batch::{BatchBuilder, RecordBatch, Stamp};
 use crate::clock::Deadline;
@@ -64,6 +65,14 @@ pub struct Sent {
     pub charge: Option<BatchCharge>,
 }
 
+/// What is told of a read beside its batches.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// All batches were sent.
+    pub is_complete: AtomicBool,
+    pub tombstones: ManyTombstones,
+}
+
 /// Where the batches of a read go.
 type Batches = mpsc::Sender<Result<Sent>>;
 
@@ -74,10 +83,10 @@ impl Table {
         self: Rc<Self>,
         command: ReadCommand,
         now_seconds: i32,
-        batches: Batches,
+        (batches, many): (Batches, &ManyTombstones),
         permit: &mut Permit,
     ) {
-        let ended = self.run(command, now_seconds, &batches, permit).await;
+        let ended = self.run(command, now_seconds, (&batches, many), permit).await;
         permit.answer(0);
         if let Err(error) = ended {
             self.damage.add(&error, false);
@@ -130,7 +139,7 @@ impl Table {
         &self,
         command: ReadCommand,
         now_seconds: i32,
-        batches: &Batches,
+        (batches, many): (&Batches, &ManyTombstones),
         permit: &mut Permit,
     ) -> Result<()> {
         if !command.slice.is_normal() {
@@ -145,7 +154,7 @@ impl Table {
         let ranges = self.ranges(command.partitions);
         let has_statics = command.schema.has_static_columns();
         let selected = (&command.columns[..], &command.stamps[..]);
-        let page = Page::new(&self.tombstones, &command.schema, now_seconds);
+        let page = Page::new(&self.tombstones, &command.schema, now_seconds, many);
         let builder = BatchBuilder::with_stamps(command.schema.clone(), selected, now_seconds);
         let mut output = Output::new((builder, page), batches, permit);
         let mut left = command.row_limit.unwrap_or(usize::MAX);
@@ -365,7 +374,8 @@ mod tests {
         let schema = crate::table::tests::schema(false);
         let builder = BatchBuilder::new(schema.clone(), &[ColumnId(1)], 0);
         let watch = TombstoneWatch::from(TombstoneLimits::default());
-        let page = Page::new(&watch, &schema, 0);
+        let many = ManyTombstones::default();
+        let page = Page::new(&watch, &schema, 0, &many);
         let mut output = Output::new((builder, page), &sender, &mut permit);
         let partition = Rc::new(PartitionKey::from_bytes(1_i32.to_be_bytes()));
         let row = Row {

@@ -4,8 +4,9 @@
 //! that find something, and its client cannot see why it is slow.
 
 use std::cell::Cell;
+use std::sync::Mutex;
 
-use crate::config::{TOMBSTONES_MAX, TOMBSTONES_WARN};
+use crate::config::{BATCH_ROWS_MAX, TOMBSTONES_MAX, TOMBSTONES_WARN};
 use crate::error::{Error, Result};
 use crate::schema::TableSchema;
 
@@ -58,6 +59,12 @@ impl TombstoneWatch {
         )))
     }
 
+    /// Whether a page met so many that somebody is to know.
+    #[inline]
+    fn is_many(&self, met: u64) -> bool {
+        self.limits.warn > 0 && met >= self.limits.warn
+    }
+
     /// A page of a read is done.
     #[inline]
     pub fn note(
@@ -67,8 +74,7 @@ impl TombstoneWatch {
         now_seconds: i32,
         table: impl FnOnce() -> String,
     ) -> bool {
-        let TombstoneLimits { warn, .. } = self.limits;
-        if warn == 0 || met < warn {
+        if !self.is_many(met) {
             return false;
         }
         let is_recent = |at: i32| now_seconds.saturating_sub(at) < WARN_AGAIN_SECONDS;
@@ -82,17 +88,55 @@ impl TombstoneWatch {
     }
 }
 
+/// A page that met so many tombstones that the log is warned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TombstonePage {
+    /// Full name of the table.
+    pub table: String,
+    /// Tombstones, and rows of which nothing was left.
+    pub met: u64,
+    pub rows: usize,
+}
+
+/// Of the pages of one or several reads that met many tombstones, the one that met most. Whoever
+/// reads gives it to the read ([`BatchStream::noting`](crate::BatchStream::noting)).
+#[derive(Debug, Default)]
+pub struct ManyTombstones(Mutex<Option<TombstonePage>>);
+
+impl ManyTombstones {
+    /// The page; `None` where no page met many.
+    pub fn most(&self) -> Option<TombstonePage> {
+        self.0.lock().expect("nobody panics while noting a page").clone()
+    }
+
+    /// Another page met many.
+    pub(crate) fn note(&self, other: TombstonePage) {
+        debug_assert!(other.met > 0, "a page of {} is noted that met nothing", other.table);
+        let mut page = self.0.lock().expect("nobody panics while noting a page");
+        if page.as_ref().is_none_or(|page| page.met < other.met) {
+            *page = Some(other);
+        }
+    }
+}
+
 /// What a read met since its last batch.
 pub(super) struct Page<'a> {
     watch: &'a TombstoneWatch,
     schema: &'a TableSchema,
     met: u64,
     now_seconds: i32,
+    /// Who is told of pages that met many.
+    many: &'a ManyTombstones,
 }
 
 impl<'a> Page<'a> {
-    pub fn new(watch: &'a TombstoneWatch, schema: &'a TableSchema, now_seconds: i32) -> Self {
-        Page { watch, schema, met: 0, now_seconds }
+    pub fn new(
+        watch: &'a TombstoneWatch,
+        schema: &'a TableSchema,
+        now_seconds: i32,
+        many: &'a ManyTombstones,
+    ) -> Self {
+        Page { watch, schema, met: 0, now_seconds, many }
     }
 
     /// It met so many more, and has so many rows.
@@ -107,7 +151,12 @@ impl<'a> Page<'a> {
     /// A batch of so many rows is full, or the read is over.
     #[inline]
     pub fn end(&mut self, rows: usize) {
+        debug_assert!(rows <= BATCH_ROWS_MAX, "a page of {rows} rows is more than a batch");
         let met = std::mem::take(&mut self.met);
+        if !self.watch.is_many(met) {
+            return;
+        }
+        self.many.note(TombstonePage { table: self.schema.full_name(), met, rows });
         self.watch.note(met, rows, self.now_seconds, || self.schema.full_name());
     }
 }
@@ -127,6 +176,17 @@ mod tests {
         let off = TombstoneWatch::from(TombstoneLimits { warn: 0, max: 0 });
         assert!(!off.note(u64::MAX, 1, 0, || unreachable!("nobody is told")));
         off.check(u64::MAX, 1, || unreachable!("there is no limit")).unwrap();
+    }
+
+    #[test]
+    fn of_pages_with_many_the_one_that_met_most_is_kept() {
+        let many = ManyTombstones::default();
+        assert_eq!(many.most(), None);
+        let page = |met, rows| TombstonePage { table: "ks.t".into(), met, rows };
+        for (met, rows, wanted) in [(10, 1, (10, 1)), (12, 0, (12, 0)), (11, 5, (12, 0))] {
+            many.note(page(met, rows));
+            assert_eq!(many.most(), Some(page(wanted.0, wanted.1)));
+        }
     }
 
     #[test]

@@ -56,8 +56,8 @@ pub struct ServeArguments {
     /// How often a silent client is asked whether it is alive, and how long it has for an answer.
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_time)]
     keepalive: Duration,
-    /// Folder that takes the snapshots which clients ask for, on the file system of the data; without
-    /// it they are refused.
+    /// Folder that takes the snapshots which clients ask for, on the file system of the data;
+    /// without it they are refused.
     #[arg(long, value_name = "DIR")]
     snapshots: Option<PathBuf>,
 }

@@ -1,12 +1,14 @@
 //! Actions of operators, for clients that send no SQL, and for what SQL cannot: to hand over the
 //! bytes of a policy, and to make a snapshot on the server's disk.
 //!
-//! | action | columns of its row | what it does |
+//! | action | what it does | columns of its row |
 //! |---|---|---|
-//! | `Flush` | `keyspace`, `table`, or neither | FLUSH |
-//! | `Compact` | `keyspace`, `table` | COMPACT |
-//! | `Snapshot` | `name` | SNAPSHOT TO a folder of that name where the service keeps them |
-//! | `UploadPolicy` | `name`, `component`, `sha256`, `parameters`, `shadow`, `sample` | CREATE POLICY, then a shadow |
+//! | `Flush` | FLUSH | `keyspace`, `table`, or neither |
+//! | `Compact` | COMPACT | `keyspace`, `table` |
+//! | `Snapshot` | SNAPSHOT TO a folder of that name where the service keeps them | `name` |
+//! | `UploadPolicy` | CREATE POLICY, then a shadow | `name`, `component`, and those below |
+//!
+//! `UploadPolicy` also takes `sha256`, `parameters`, `shadow` and `sample`.
 //!
 //! The body is one row of Arrow as an IPC stream: what every client of Flight can write. A column
 //! that is absent or null says nothing. The answer is a sentence. Invariant: an action needs the
@@ -152,7 +154,10 @@ impl Row {
 
     /// What a column says; `None` where it is absent or null.
     fn value(&self, name: &str) -> Option<&ArrayRef> {
-        self.0.as_ref()?.column_by_name(name).filter(|column| column.is_valid(0))
+        let column = self.0.as_ref()?.column_by_name(name)?;
+        // One of type null has no bits that say so.
+        let says = column.logical_nulls().is_none_or(|nulls| nulls.is_valid(0));
+        says.then_some(column)
     }
 
     /// The same in another type.
@@ -236,11 +241,14 @@ mod tests {
         let limit = Arc::new(Field::new("limit", DataType::Int32, false));
         let parameters = StructArray::from(vec![
             (limit, Arc::new(Int32Array::from(vec![5])) as ArrayRef),
-            (Arc::new(Field::new("none", DataType::Null, true)), Arc::new(NullArray::new(1))),
+            (
+                Arc::new(Field::new("none", DataType::Null, true)),
+                Arc::new(NullArray::new(1)) as ArrayRef,
+            ),
         ]);
         let row = row(vec![
             ("name", text("sieve")),
-            ("component", Arc::new(BinaryArray::from_vec(vec![b"\0asm"]))),
+            ("component", Arc::new(BinaryArray::from_vec(vec![&b"\0asm"[..]]))),
             ("sha256", Arc::new(StringArray::from(vec![None::<&str>]))),
             ("shadow", Arc::new(BooleanArray::from(vec![true]))),
             ("sample", Arc::new(Int64Array::from(vec![64]))),

@@ -39,6 +39,7 @@ impl Session {
                 return Ok(first);
             }
             let (schema, note) = (nullable(&first.schema), first.note.clone());
+            let tombstones = first.tombstones.clone();
             let own = Arc::new(self.at(&self.keyspace()));
             let (statement, query) = (statement.clone(), Arc::clone(query));
             let (parameters, wanted) = (parameters.clone(), Arc::clone(&schema));
@@ -54,7 +55,7 @@ impl Session {
             };
             let rows = rows_like(first, &schema)?;
             let rows = rows.chain(stream::iter(1..count).then(run).try_flatten());
-            Ok(Outcome { note, ..Outcome::rows(schema, rows.boxed()) })
+            Ok(Outcome { note, tombstones, ..Outcome::rows(schema, rows.boxed()) })
         }
         .boxed()
     }

@@ -8,7 +8,7 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArra
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use futures::{FutureExt, Stream, StreamExt};
 use tidegate_engine::clock::Clock;
-use tidegate_engine::{Deadline, SchemaRef as TableRef};
+use tidegate_engine::{Deadline, ManyTombstones, SchemaRef as TableRef};
 
 use super::error::{QueryError, Result};
 
@@ -24,6 +24,8 @@ pub struct Outcome {
     pub kind: OutcomeKind,
     /// A note for people beside the result, such as rejected lines.
     pub note: Option<String>,
+    /// What the reads of the rows meet.
+    pub(super) tombstones: Option<Arc<ManyTombstones>>,
 }
 
 /// The shapes of a result.
@@ -40,8 +42,17 @@ pub enum OutcomeKind {
 }
 
 impl Outcome {
+    fn of(schema: SchemaRef, kind: OutcomeKind) -> Self {
+        Outcome { schema, kind, note: None, tombstones: None }
+    }
+
+    /// The same outcome, whose reads tell these what they meet.
+    pub(super) fn noting(self, tombstones: Arc<ManyTombstones>) -> Self {
+        Outcome { tombstones: Some(tombstones), ..self }
+    }
+
     pub fn rows(schema: SchemaRef, rows: RowStream) -> Self {
-        Outcome { schema, kind: OutcomeKind::Rows(rows), note: None }
+        Outcome::of(schema, OutcomeKind::Rows(rows))
     }
 
     /// A result that is already complete.
@@ -51,22 +62,17 @@ impl Outcome {
     }
 
     pub fn count(count: u64) -> Self {
-        Outcome { schema: count_schema(), kind: OutcomeKind::Count(count), note: None }
+        Outcome::of(count_schema(), OutcomeKind::Count(count))
     }
 
     /// The answers of a write with IF.
     pub fn decided(answers: RecordBatch) -> Self {
-        let (schema, kind) = (answers.schema(), OutcomeKind::Decided(answers));
-        Outcome { schema, kind, note: None }
+        Outcome::of(answers.schema(), OutcomeKind::Decided(answers))
     }
 
     pub fn message(message: impl Into<String>) -> Self {
         let field = Field::new("message", DataType::Utf8, false);
-        Outcome {
-            schema: Arc::new(Schema::new(vec![field])),
-            kind: OutcomeKind::Message(message.into()),
-            note: None,
-        }
+        Outcome::of(Arc::new(Schema::new(vec![field])), OutcomeKind::Message(message.into()))
     }
 
     /// The same outcome; rows end with an error where the time is over before they do.

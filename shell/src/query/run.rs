@@ -16,7 +16,9 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use tidegate_engine::batch::{RowError, WriteOptions, expiry, mutations};
 use tidegate_engine::probe::{Detail, Watch};
-use tidegate_engine::{DataType, Database, Mutation, SchemaRef, TableSchema, Terms};
+use tidegate_engine::{
+    DataType, Database, ManyTombstones, Mutation, SchemaRef, TableSchema, Terms,
+};
 
 use super::error::{QueryError, Result};
 use super::outcome::{Outcome, batch, text_schema};
@@ -104,17 +106,28 @@ impl Session {
         plan: LogicalPlan,
         values: &[ScalarValue],
     ) -> Result<Outcome> {
-        let stream = self.stream(self.bind(plan, values)?).await?;
+        let tombstones = Arc::default();
+        let stream = self.stream_noting(self.bind(plan, values)?, &tombstones).await?;
         let schema = stream.schema();
         let rows = stream.map(|batch| batch.map_err(QueryError::from)).boxed();
-        Ok(Outcome::rows(schema, rows))
+        Ok(Outcome::rows(schema, rows).noting(tombstones))
     }
 
     /// Plans and starts a query, when it is its turn; the stream gives that back as it is dropped.
     pub(super) async fn stream(&self, plan: LogicalPlan) -> Result<SendableRecordBatchStream> {
+        self.stream_noting(plan, &Arc::default()).await
+    }
+
+    /// The same; scans tell of pages that met many tombstones.
+    async fn stream_noting(
+        &self,
+        plan: LogicalPlan,
+        tombstones: &Arc<ManyTombstones>,
+    ) -> Result<SendableRecordBatchStream> {
         self.allow_plan(&plan)?;
         let turn = self.options.memory.turn().await?;
         let mut state = self.context.state();
+        state.config_mut().set_extension(Arc::clone(tombstones));
         let is_analyzed = || matches!(plan, LogicalPlan::Analyze(_));
         let analyzes = || Watch::new(Arc::clone(self.database.clock()), Detail::Counts);
         if let Some(watch) = watch::current().or_else(|| is_analyzed().then(analyzes)) {

@@ -26,7 +26,7 @@ use super::access::Caller;
 use super::aggregate;
 use super::engine::Engine;
 use super::error::{QueryError, Result};
-use super::limit::Warnings;
+use super::limit::{Warnings, warn_of_tombstones};
 use super::memory::QueryMemory;
 use super::outcome::Outcome;
 use super::parse::statement::Statement;
@@ -248,7 +248,8 @@ impl Session {
     /// The outcome of a statement, whose rows keep to the limits of the session.
     pub(super) fn hold(&self, statement: &Statement, outcome: Outcome) -> Outcome {
         let limits = setting::result_limits(self.context.state_ref().read().config_options());
-        limits.hold(statement, outcome, &self.warnings)
+        let outcome = limits.hold(statement, outcome, &self.warnings);
+        warn_of_tombstones(statement, outcome, &self.warnings)
     }
 
     /// This session as it is now, for one statement on these terms.

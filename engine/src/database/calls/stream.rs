@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
 use futures::StreamExt;
@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::probe::Probe;
 use crate::runtime::{self, Asking};
 use crate::schema::PartitionKey;
-use crate::table::{Partitions, ReadCommand, Sent};
+use crate::table::{ManyTombstones, Partitions, ReadCommand, Sent, Told};
 
 /// A read that a shard is about to begin, and where its batches will come.
 type Starting = (Asking<Shard, Stream>, Receiver<Result<Sent>>);
@@ -27,8 +27,10 @@ type Starting = (Asking<Shard, Stream>, Receiver<Result<Sent>>);
 /// Result of a read. Dropping it stops the work on the shards. After an error the stream is over.
 pub struct BatchStream {
     state: State,
-    /// Set by the shard when it has sent everything; a stream that ends without was cut.
-    is_complete: Arc<AtomicBool>,
+    /// Says when the shard has sent everything; a stream that ends without was cut.
+    told: Arc<Told>,
+    /// Who wants to know of pages that met many tombstones.
+    noting: Option<Arc<ManyTombstones>>,
     /// Where the read goes on.
     rest: Option<Rest>,
     /// Memory of the batch that was handed out last, until the next is asked for.
@@ -78,8 +80,27 @@ impl BatchStream {
                 shard
             }
         };
-        let (starting, is_complete) = start(&database, shard, (command, probe));
-        BatchStream { state: State::Starting(starting), is_complete, rest: None, held: None }
+        let (starting, told) = start(&database, shard, (command, probe));
+        Self::with_state(State::Starting(starting), told)
+    }
+
+    fn with_state(state: State, told: Arc<Told>) -> Self {
+        BatchStream { state, told, noting: None, rest: None, held: None }
+    }
+
+    /// The same read; `many` has its page that met most tombstones, when it ends or is dropped.
+    pub fn noting(mut self, many: Arc<ManyTombstones>) -> Self {
+        self.noting = Some(many);
+        self
+    }
+
+    /// Hands on what a shard has told of tombstones.
+    fn note(&self) {
+        if let Some(many) = &self.noting
+            && let Some(page) = self.told.tombstones.most()
+        {
+            many.note(page);
+        }
     }
 
     /// A read of the partitions of a command, or of every shard where it has no keys.
@@ -94,10 +115,9 @@ impl BatchStream {
     }
 
     fn of_rest(mut rest: Rest) -> Self {
-        let is_complete = Arc::new(AtomicBool::new(false));
-        let mut stream = BatchStream { state: State::Done, is_complete, rest: None, held: None };
-        if let Some((starting, is_complete)) = rest.start() {
-            (stream.state, stream.is_complete) = (State::Starting(starting), is_complete);
+        let mut stream = Self::with_state(State::Done, Arc::default());
+        if let Some((starting, told)) = rest.start() {
+            (stream.state, stream.told) = (State::Starting(starting), told);
         }
         stream.rest = Some(rest);
         stream
@@ -117,18 +137,18 @@ impl BatchStream {
     }
 }
 
-/// Asks a shard for a read; the flag is set when that has sent everything.
+/// Asks a shard for a read, of which it tells when it has sent everything.
 fn start(
     database: &Database,
     shard: u32,
     (command, probe): (ReadCommand, Option<Arc<Probe>>),
-) -> (Starting, Arc<AtomicBool>) {
-    let is_complete = Arc::new(AtomicBool::new(false));
+) -> (Starting, Arc<Told>) {
+    let told = Arc::<Told>::default();
     let (batches, receiver) = mpsc::channel(2);
     let terms = Terms { level: command.level, deadline: command.deadline };
     let Asked { waits, .. } = database.under(terms).asked();
-    let stream = Stream { command, probe, batches, is_complete: is_complete.clone(), waits };
-    ((database.handle(shard).ask(stream), receiver), is_complete)
+    let stream = Stream { command, probe, batches, told: Arc::clone(&told), waits };
+    ((database.handle(shard).ask(stream), receiver), told)
 }
 
 /// Runs of keys of one shard, in ring order.
@@ -147,13 +167,20 @@ fn by_shard(database: &Database, mut keys: Vec<PartitionKey>) -> VecDeque<(u32, 
 
 impl Rest {
     /// Starts the read of the next shard, if the receiver takes more.
-    fn start(&mut self) -> Option<(Starting, Arc<AtomicBool>)> {
+    fn start(&mut self) -> Option<(Starting, Arc<Told>)> {
         if self.command.row_limit == Some(0) {
             return None;
         }
         let (shard, partitions) = self.runs.pop_front()?;
         let command = ReadCommand { partitions, ..self.command.clone() };
         Some(start(&self.database, shard, (command, self.probe.clone())))
+    }
+}
+
+impl Drop for BatchStream {
+    /// Whoever has enough rows stops before the end.
+    fn drop(&mut self) {
+        self.note();
     }
 }
 
@@ -192,13 +219,14 @@ impl futures::Stream for BatchStream {
                         return Poll::Ready(item);
                     }
                     self.state = State::Done;
-                    if item.is_none() && !self.is_complete.load(Ordering::Acquire) {
+                    self.note();
+                    if item.is_none() && !self.told.is_complete.load(Ordering::Acquire) {
                         return Poll::Ready(Some(Err(Error::Closed)));
                     }
                     let next = self.rest.as_mut().filter(|_| item.is_none()).and_then(Rest::start);
-                    let Some((start, is_complete)) = next else { return Poll::Ready(item) };
+                    let Some((start, told)) = next else { return Poll::Ready(item) };
                     self.state = State::Starting(start);
-                    self.is_complete = is_complete;
+                    self.told = told;
                 }
                 State::Done => return Poll::Ready(None),
             }
@@ -239,9 +267,9 @@ mod tests {
                     sender.send(Ok(Sent { batch: batch(), charge: None })).await.unwrap();
                 }
                 drop(sender);
-                let is_complete = Arc::new(AtomicBool::new(is_whole));
-                let state = State::Receiving(receiver);
-                let mut stream = BatchStream { state, is_complete, rest: None, held: None };
+                let told = Arc::<Told>::default();
+                told.is_complete.store(is_whole, Ordering::Release);
+                let mut stream = BatchStream::with_state(State::Receiving(receiver), told);
                 let items: Vec<_> = stream.by_ref().collect().await;
                 let what = format!("{sent} batches, all sent: {is_whole}");
                 let batches = items.iter().filter(|item| item.is_ok()).count();

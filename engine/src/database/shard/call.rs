@@ -3,7 +3,6 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use futures::FutureExt;
 use tokio::sync::mpsc;
@@ -20,7 +19,7 @@ use crate::probe::{Probe, probed};
 use crate::reader::{RowKey, RowValues};
 use crate::runtime::{self, Answering, Ask};
 use crate::schema::table_schema::SchemaRef;
-use crate::table::{PointQuery, Progress, ReadCommand, Sent, Table};
+use crate::table::{PointQuery, Progress, ReadCommand, Sent, Table, Told};
 
 /// How far the read of a row came that is not done.
 const GETTING: &str = "a row was still to be read";
@@ -46,7 +45,7 @@ pub(in crate::database) struct Stream {
     /// Is told what the read does.
     pub(in crate::database) probe: Option<Arc<Probe>>,
     pub(in crate::database) batches: mpsc::Sender<Result<Sent>>,
-    pub(in crate::database) is_complete: Arc<AtomicBool>,
+    pub(in crate::database) told: Arc<Told>,
     pub(in crate::database) waits: Stopwatch,
 }
 
@@ -163,15 +162,15 @@ impl Ask<Shard> for Stream {
     }
 
     fn ask(self, shard: &Rc<Shard>) -> Answering<Result<()>> {
-        let Stream { command, probe, batches, is_complete, waits } = self;
+        let Stream { command, probe, batches, told, waits } = self;
         let (shard, waited_ns) = (shard.clone(), waits.passed_ns());
         if let Some(probe) = probe {
             let probe = probe.on(shard.context.shard);
-            let stream = shard.enter_and_stream(command, waited_ns, (batches, is_complete));
+            let stream = shard.enter_and_stream(command, waited_ns, (batches, told));
             return Answering::GoesOn(Ok(()), probed(probe, stream).boxed_local());
         }
         match shard.enter_read(&command, waited_ns) {
-            Ok(()) => Answering::GoesOn(Ok(()), shard.stream(command, batches, is_complete)),
+            Ok(()) => Answering::GoesOn(Ok(()), shard.stream(command, batches, told)),
             Err(error) => Answering::Now(Err(error)),
         }
     }

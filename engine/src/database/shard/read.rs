@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -21,7 +21,7 @@ use crate::policy::rate::Operation;
 use crate::probe::{self, Count, Timer, timer};
 use crate::runtime;
 use crate::schema::table_schema::SchemaRef;
-use crate::table::{Partitions, ReadCommand, Sent, Table};
+use crate::table::{Partitions, ReadCommand, Sent, Table, Told};
 
 /// What the client of a read is told that somebody ended.
 const KILLED: &str = "the read was ended by KILL READ";
@@ -115,13 +115,13 @@ impl Shard {
         self.admit_partitions(&table, &command.partitions)
     }
 
-    /// Runs a read that was let in when it has its turn, see [`Table::stream`]; sets `is_complete`
-    /// when all was sent.
+    /// Runs a read that was let in when it has its turn, see [`Table::stream`]; `told` says when
+    /// all was sent.
     pub(in crate::database) fn stream(
         self: Rc<Self>,
         command: ReadCommand,
         batches: mpsc::Sender<Result<Sent>>,
-        is_complete: Arc<AtomicBool>,
+        told: Arc<Told>,
     ) -> LocalBoxFuture<'static, ()> {
         async move {
             let now = self.now_seconds();
@@ -148,7 +148,8 @@ impl Shard {
                     // Meanwhile it may have been dropped.
                     let table = self.table(id)?;
                     let terms = (class, level, permit.account());
-                    let stream = table.stream(command, now, batches.clone(), &mut permit);
+                    let out = (batches.clone(), &told.tombstones);
+                    let stream = table.stream(command, now, out, &mut permit);
                     self.working(terms, stream).await;
                     Ok(())
                 } => ended,
@@ -163,7 +164,7 @@ impl Shard {
             {
                 self.admission.tell(class, level, error);
             }
-            self.end_stream(ended, &batches, &is_complete).await;
+            self.end_stream(ended, &batches, &told).await;
         }
         .boxed_local()
     }
@@ -173,11 +174,11 @@ impl Shard {
         self: Rc<Self>,
         command: ReadCommand,
         waited_ns: u64,
-        (batches, is_complete): (mpsc::Sender<Result<Sent>>, Arc<AtomicBool>),
+        (batches, told): (mpsc::Sender<Result<Sent>>, Arc<Told>),
     ) {
         match self.enter_read(&command, waited_ns) {
-            Ok(()) => self.stream(command, batches, is_complete).await,
-            Err(error) => self.end_stream(Err(error), &batches, &is_complete).await,
+            Ok(()) => self.stream(command, batches, told).await,
+            Err(error) => self.end_stream(Err(error), &batches, &told).await,
         }
     }
 
@@ -186,10 +187,10 @@ impl Shard {
         &self,
         ended: Result<()>,
         batches: &mpsc::Sender<Result<Sent>>,
-        is_complete: &AtomicBool,
+        told: &Told,
     ) {
         match ended {
-            Ok(()) => is_complete.store(true, Ordering::Release),
+            Ok(()) => told.is_complete.store(true, Ordering::Release),
             Err(error @ (Error::Timeout { .. } | Error::Unavailable(_))) => {
                 // It is told behind what was sent before, unless nobody takes that.
                 tokio::select! {

@@ -165,8 +165,8 @@ async fn a_shard_refuses_a_read_of_another_shards_partition() {
         ..read_of(&schema, "0", Slice::full(Direction::Forward), None)
     };
     let (batches, _receiver) = tokio::sync::mpsc::channel(2);
-    let (is_complete, waits) = (Arc::default(), Stopwatch::none());
-    let stream = Stream { command, probe: None, batches, is_complete, waits };
+    let (told, waits) = (Arc::default(), Stopwatch::none());
+    let stream = Stream { command, probe: None, batches, told, waits };
     let Err(Error::Invalid(message)) = database.handle(0).ask(stream).await.unwrap() else {
         panic!("shard 0 answers for a partition of shard 1");
     };

@@ -5,14 +5,14 @@
 //! | `accept` | connections as they come, and those that there is no room for |
 //! | `wire` | the bytes of one, with its number |
 //! | `activity` | its calls, and for how long there was none |
-//! | `calls` | each call on its way in and out: its messages are bounded, it counts for its connection |
+//! | `calls` | each call on its way in and out: it counts, and its messages are bounded |
 //!
 //! Invariant: whoever holds a place here either makes progress or loses the place in bounded time.
 //!
 //! | a client | loses its connection, or its call, after |
 //! |---|---|
 //! | does not begin to speak HTTP/2 | [`BEGIN_PATIENCE`] |
-//! | does not send the first message of a call, or at less than [`MESSAGE_RATE`] | [`MESSAGE_PATIENCE`] |
+//! | does not send the first message of a call at [`MESSAGE_RATE`] | [`MESSAGE_PATIENCE`] |
 //! | has made no call that it was let in for | [`STRANGER_PATIENCE`] without a call |
 //! | has nothing under way | [`Limits::idle`] |
 //! | does not answer whether it is alive | twice [`Limits::keepalive`] |

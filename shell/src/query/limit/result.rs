@@ -7,7 +7,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Array as _, ArrayRef, RecordBatch};
 use futures::{StreamExt, future};
 
-use super::warnings::Warnings;
+use super::warnings::{About, Warnings};
 use crate::query::error::{QueryError, Result};
 use crate::query::outcome::{Outcome, OutcomeKind, column_bytes};
 use crate::query::parse::statement::Statement;
@@ -82,6 +82,7 @@ impl ResultLimits {
             let warn = self.warn_bytes;
             warnings.add(
                 statement,
+                About::Size,
                 format!(
                     "the result has over {warn} bytes: {rows} rows were not all of it; LIMIT or a \
                      condition makes it smaller"

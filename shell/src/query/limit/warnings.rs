@@ -1,4 +1,4 @@
-//! Warnings of a session: one for each shape of statement.
+//! Warnings of a session: one of a kind for each shape of statement.
 
 use std::sync::Mutex;
 
@@ -11,9 +11,19 @@ const WARNINGS_MAX: usize = 100;
 /// Characters of a statement that are kept.
 const SHAPE_MAX: usize = 200;
 
+/// What a warning is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum About {
+    /// The size of a result.
+    Size,
+    /// What reads have met.
+    Tombstones,
+}
+
 /// What was worth a warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
+    pub about: About,
     /// The statement, with `?` for each value.
     pub shape: String,
     pub text: String,
@@ -26,11 +36,12 @@ pub struct Warning {
 pub struct Warnings(Mutex<Vec<Warning>>);
 
 impl Warnings {
-    /// Keeps a warning. The log is told of the first of each shape.
-    pub fn add(&self, statement: &Statement, text: String) {
+    /// Keeps a warning. The log is told of the first of its kind of each shape.
+    pub fn add(&self, statement: &Statement, about: About, text: String) {
         let shape = shape(statement);
         let mut all = self.0.lock().expect("nobody panics while adding a warning");
-        if let Some(known) = all.iter_mut().find(|known| known.shape == shape) {
+        let is_it = |known: &&mut Warning| known.about == about && known.shape == shape;
+        if let Some(known) = all.iter_mut().find(is_it) {
             known.count += 1;
             known.text = text;
             return;
@@ -39,7 +50,7 @@ impl Warnings {
         if all.len() == WARNINGS_MAX {
             all.remove(0);
         }
-        all.push(Warning { shape, text, count: 1 });
+        all.push(Warning { about, shape, text, count: 1 });
     }
 
     /// All of them, in the order in which they first came.
@@ -77,7 +88,7 @@ mod tests {
     fn statements_of_one_shape_have_one_warning() {
         let warnings = Warnings::default();
         let add = |text: &str, warning: &str| {
-            warnings.add(&split(text).unwrap()[0], warning.to_owned());
+            warnings.add(&split(text).unwrap()[0], About::Size, warning.to_owned());
         };
         add("SELECT a FROM t WHERE b = 5", "first");
         add("SELECT a FROM t WHERE b = 'x'", "second");
@@ -91,6 +102,9 @@ mod tests {
                 ("SELECT a FROM t WHERE c = ?", "other", 1)
             ]
         );
+        let first = &split("SELECT a FROM t WHERE b = 5").unwrap()[0];
+        warnings.add(first, About::Tombstones, "of another kind".to_owned());
+        assert_eq!(warnings.all().len(), 3);
         for n in 0..WARNINGS_MAX {
             add(&format!("SELECT c{n} FROM t"), "more");
         }

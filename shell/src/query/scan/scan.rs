@@ -45,7 +45,7 @@ use tidegate_engine::mutation::{Direction, Slice};
 use tidegate_engine::probe::Probe;
 use tidegate_engine::schema::table_schema::SchemaRef;
 use tidegate_engine::schema::{ClusteringOrder, ColumnId, DataType, PartitionKey, TableSchema};
-use tidegate_engine::{BatchStream, Partitions, ReadCommand};
+use tidegate_engine::{BatchStream, ManyTombstones, Partitions, ReadCommand};
 
 use super::metrics::ScanMetrics;
 use super::partition_limit::{FirstRows, PartitionLimit};
@@ -519,6 +519,7 @@ impl ExecutionPlan for TideScan {
         Ok(Box::pin(ScanStream {
             database: self.database.clone(),
             probe: self.metrics.probe(&context, &self.table),
+            tombstones: context.session_config().get_extension(),
             commands: reads.into_iter().map(command).collect(),
             wanted,
             batches: None,
@@ -565,6 +566,8 @@ struct ScanStream {
     database: Engine,
     /// Is told what the reads do, if the statement is watched.
     probe: Option<Arc<Probe>>,
+    /// Are told of pages that met many, if somebody wants to know.
+    tombstones: Option<Arc<ManyTombstones>>,
     /// Tells the keys to read instead of the partitions of the command.
     wanted: Option<BoxFuture<'static, Option<Vec<PartitionKey>>>>,
     /// What is still to be read, one after the other.
@@ -608,9 +611,13 @@ impl ScanStream {
             let mut command = self.commands.pop_front()?;
             // Rows that the predicate drops do not count.
             command.row_limit = self.remaining.filter(|_| self.predicate.is_none());
-            self.batches = Some(match &self.probe {
+            let batches = match &self.probe {
                 None => self.database.read(command),
                 Some(probe) => self.database.read_watched(command, Arc::clone(probe)),
+            };
+            self.batches = Some(match &self.tombstones {
+                None => batches,
+                Some(tombstones) => batches.noting(Arc::clone(tombstones)),
             });
         }
         self.batches.as_mut()

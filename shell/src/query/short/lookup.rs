@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::DataType as ArrowType;
 use tidegate_engine::probe::Watch;
 use tidegate_engine::{
-    BatchStream, ColumnId, Database, ReadCommand, SchemaRef, TableSchema, Terms,
+    BatchStream, ColumnId, Database, ManyTombstones, ReadCommand, SchemaRef, TableSchema, Terms,
 };
 
 use crate::query::memory::QueryMemory;
@@ -18,6 +18,8 @@ pub struct RunContext<'a> {
     pub terms: Terms,
     /// Is told what reads do.
     pub watch: Option<Arc<Watch>>,
+    /// Are told of pages that met many.
+    pub tombstones: Arc<ManyTombstones>,
 }
 
 impl RunContext<'_> {
@@ -27,9 +29,13 @@ impl RunContext<'_> {
         table: &SchemaRef,
     ) -> impl Fn(&Database, ReadCommand) -> BatchStream + use<> {
         let probe = self.watch.as_ref().map(|watch| watch.read(table.full_name()));
-        move |database, command| match &probe {
-            None => database.read(command),
-            Some(probe) => database.read_watched(command, Arc::clone(probe)),
+        let tombstones = Arc::clone(&self.tombstones);
+        move |database, command| {
+            let batches = match &probe {
+                None => database.read(command),
+                Some(probe) => database.read_watched(command, Arc::clone(probe)),
+            };
+            batches.noting(Arc::clone(&tombstones))
         }
     }
 }

@@ -51,8 +51,10 @@ impl Session {
         self.allow_short(short)?;
         let (past_cache, terms) = self.read_terms(terms);
         let (memory, watch) = (&self.options.memory, watch::current());
-        let context = RunContext { memory, past_cache, terms, watch };
-        short.run(&self.database, parameters, &context).await
+        let tombstones = Arc::default();
+        let context = RunContext { memory, past_cache, terms, watch, tombstones };
+        let outcome = short.run(&self.database, parameters, &context).await?;
+        Ok(outcome.map(|outcome| outcome.noting(context.tombstones)))
     }
 
     /// Whether reads pass the caches, and the terms of a statement that says none itself.
@@ -94,7 +96,7 @@ impl Session {
         let Some(short) = short.filter(|short| short.takes_values(values)) else {
             return Ok(outcome);
         };
-        let Outcome { schema, kind: OutcomeKind::Rows(rows), note } = outcome else {
+        let Outcome { schema, kind: OutcomeKind::Rows(rows), note, .. } = outcome else {
             return Ok(outcome);
         };
         let text = |text: &str| Arc::new(StringArray::from(vec![text])) as ArrayRef;

@@ -64,3 +64,28 @@ async fn a_large_result_is_worth_one_warning_for_each_shape_of_statement() {
     let count: usize = rows.iter().map(|batch| batch.num_rows()).sum();
     assert_eq!(count, 0, "another client has its own");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_whose_page_met_many_tombstones_has_a_warning() {
+    let world = world().await;
+    world.run("DELETE FROM t WHERE pk = 1 AND ck < 10").await;
+    for path in ["true", "false"] {
+        world.run(&format!("SET tidegate.short_path = {path}")).await;
+        world.column("SELECT ck FROM t WHERE pk = 1 LIMIT 1").await;
+    }
+    assert!(world.column("SHOW WARNINGS").await.is_empty(), "few are worth none");
+    let keys: Vec<String> = (0..1_500).map(|ck| ck.to_string()).collect();
+    world.run(&format!("DELETE FROM t WHERE pk = 1 AND ck IN ({})", keys.join(", "))).await;
+    for path in ["true", "false"] {
+        world.run(&format!("SET tidegate.short_path = {path}")).await;
+        assert_eq!(world.column("SELECT ck FROM t WHERE pk = 1 LIMIT 1").await, ["1500"]);
+    }
+    assert_eq!(world.column("SELECT count(*) FROM t").await, ["3500"]);
+    let warnings = world.rows("SHOW WARNINGS").await;
+    assert!(warnings.contains("| SELECT ck FROM t WHERE pk = ? LIMIT ?"), "{warnings}");
+    assert!(warnings.contains("| SELECT count ( * ) FROM t"), "{warnings}");
+    assert_eq!(warnings.matches("a read of default.t met ").count(), 2, "{warnings}");
+    assert!(warnings.contains("have it purged (COMPACT)"), "{warnings}");
+    // By both paths, and one has the same shape as the other.
+    assert!(warnings.contains("| 2     |"), "{warnings}");
+}
