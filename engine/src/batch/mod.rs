@@ -23,5 +23,5 @@ pub use ingest::{
 };
 pub use row_values::columns_of;
 pub use stamp::{Stamp, StampKind, read_schema};
-pub use types::{arrow_schema, arrow_type};
+pub use types::{arrow_schema, arrow_type, column_type};
 pub use value::value_at;

@@ -50,6 +50,59 @@ pub fn arrow_type(ty: &DataType) -> ArrowType {
     }
 }
 
+/// The narrowest type of a column that holds every value of an Arrow type; none where there is no
+/// such type. A list or map is one cell: so an empty one is told from none, as it is in Arrow.
+pub fn column_type(ty: &ArrowType) -> Option<DataType> {
+    Some(match inner_type(ty)? {
+        ty @ (DataType::List(_) | DataType::Set(_) | DataType::Map(..)) => {
+            DataType::Frozen(Box::new(ty))
+        }
+        other => other,
+    })
+}
+
+/// As [`column_type`], of what stands within another type.
+fn inner_type(ty: &ArrowType) -> Option<DataType> {
+    Some(match ty {
+        ArrowType::Boolean => DataType::Boolean,
+        ArrowType::Int8 => DataType::TinyInt,
+        ArrowType::Int16 | ArrowType::UInt8 => DataType::SmallInt,
+        ArrowType::Int32 | ArrowType::UInt16 => DataType::Int,
+        ArrowType::Int64 | ArrowType::UInt32 => DataType::BigInt,
+        ArrowType::Float16 | ArrowType::Float32 => DataType::Float,
+        ArrowType::Float64 => DataType::Double,
+        ArrowType::Decimal128(precision, scale) => {
+            DataType::Decimal { precision: *precision, scale: *scale }
+        }
+        ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => DataType::Text,
+        ArrowType::Binary
+        | ArrowType::LargeBinary
+        | ArrowType::BinaryView
+        | ArrowType::FixedSizeBinary(_) => DataType::Blob,
+        ArrowType::Date32 | ArrowType::Date64 => DataType::Date,
+        ArrowType::Time32(_) | ArrowType::Time64(_) => DataType::Time,
+        ArrowType::Timestamp(..) => DataType::Timestamp,
+        ArrowType::Decimal256(precision, scale) => {
+            DataType::Decimal { precision: *precision, scale: *scale }
+        }
+        ArrowType::Interval(IntervalUnit::MonthDayNano) | ArrowType::Duration(_) => {
+            DataType::Duration
+        }
+        ArrowType::Dictionary(_, values) => return inner_type(values),
+        ArrowType::List(element)
+        | ArrowType::LargeList(element)
+        | ArrowType::FixedSizeList(element, _) => {
+            DataType::list_of(inner_type(element.data_type())?)
+        }
+        ArrowType::Map(entries, _) => {
+            let ArrowType::Struct(fields) = entries.data_type() else { return None };
+            let [key, value] = &**fields else { return None };
+            DataType::map_of(inner_type(key.data_type())?, inner_type(value.data_type())?)
+        }
+        _ => return None,
+    })
+}
+
 /// The field of a list's elements.
 pub(super) fn element_field(element: &DataType) -> Field {
     Field::new_list_field(arrow_type(element), true)

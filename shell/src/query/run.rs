@@ -22,7 +22,7 @@ use tidegate_engine::{
 
 use super::error::{QueryError, Result};
 use super::outcome::{Outcome, batch, text_schema};
-use super::parse::{Name, Operands, Using, UsingValue, Write, WriteKind};
+use super::parse::{Name, Operands, TableName, Using, UsingValue, Write, WriteKind};
 use super::plan::deep;
 use super::session::Session;
 use super::setting::SERVICE_LEVEL;
@@ -268,14 +268,41 @@ impl Session {
         values: &[ScalarValue],
         options: &WriteOptions,
     ) -> Result<Outcome> {
-        let (plan, names) = self.insert_input(write, table, columns, values).await?;
-        let renamed = |error: QueryError| values::rename(error, &names);
-        let mut rows = self.stream(plan).await.map_err(renamed)?;
-        let mut repeats = Repeats::new(
+        let input = self.insert_input(write, table, columns, values).await?;
+        let repeats = Repeats::new(
             write.using.timestamp.is_some(),
             values::list(&write.statement).is_some(),
             &self.context.runtime_env().memory_pool,
         );
+        let count = self.insert_rows((table, &write.table), input, options, repeats).await?;
+        Ok(Outcome::count(count))
+    }
+
+    /// Writes the rows of a query into the columns `names` of a table, of which a later row with
+    /// the same key wins. Returns how many rows there were.
+    ///
+    /// Errors: those of the query; `Invalid` at a row that the table does not hold. Rows before it
+    /// may be written.
+    pub(super) async fn fill(
+        &self,
+        into: (&SchemaRef, &TableName),
+        plan: LogicalPlan,
+        names: Vec<String>,
+    ) -> Result<u64> {
+        let options = self.write_options(Using::default(), &[])?;
+        let plan = insert::of_query(plan, into.0, &names)?;
+        self.insert_rows(into, (plan, names), &options, Repeats::Stamp).await
+    }
+
+    async fn insert_rows(
+        &self,
+        (table, name): (&SchemaRef, &TableName),
+        (plan, names): (LogicalPlan, Vec<String>),
+        options: &WriteOptions,
+        mut repeats: Repeats,
+    ) -> Result<u64> {
+        let renamed = |error: QueryError| values::rename(error, &names);
+        let mut rows = self.stream(plan).await.map_err(renamed)?;
         let (mut count, mut whole) = (0, Vec::new());
         while let Some(batch) = rows.next().await {
             let batch = batch.map_err(|error| renamed(error.into()))?;
@@ -290,7 +317,7 @@ impl Session {
                 Repeats::Refuse(written) => {
                     if let Some(found) = written.add(&whole)? {
                         let error = contradiction(table, &batch, &found, count)?;
-                        return Err(error.at(write.table.table.span));
+                        return Err(error.at(name.table.span));
                     }
                 }
             }
@@ -301,7 +328,7 @@ impl Session {
         }
         stamp::keep_last(&mut whole);
         write_rows(&self.database, whole, self.write_terms()).await?;
-        Ok(Outcome::count(count))
+        Ok(count)
     }
 
     /// What an UPDATE or DELETE touches; `None` when its conditions exclude each other.

@@ -1,11 +1,10 @@
 //! The table that an ingest makes: its columns by the types of the rows, its key by what the client
 //! says.
 
-use arrow::datatypes::{DataType as ArrowType, IntervalUnit, Schema};
+use arrow::datatypes::Schema;
 use arrow_flight::sql::CommandStatementIngest;
-use tidegate_engine::{
-    ClusteringOrder, Column, ColumnKind, DataType, TableId, TableOptions, TableSchema,
-};
+use tidegate_engine::batch::column_type;
+use tidegate_engine::{ClusteringOrder, Column, ColumnKind, TableId, TableOptions, TableSchema};
 use tonic::Status;
 
 use crate::flight::error::{engine_status, invalid};
@@ -130,7 +129,7 @@ pub(super) fn new_table(
             ))
         })?;
         let kind = key.kind(field.name());
-        Ok(Column { name: field.name().clone(), ty: whole(ty), kind })
+        Ok(Column { name: field.name().clone(), ty, kind })
     });
     let table = TableSchema {
         id: TableId(0),
@@ -142,54 +141,4 @@ pub(super) fn new_table(
     };
     table.validate().map_err(engine_status)?;
     Ok(table)
-}
-
-/// A list or map as one cell: so an empty one is told from none, as it is in Arrow.
-fn whole(ty: DataType) -> DataType {
-    match ty {
-        DataType::List(_) | DataType::Set(_) | DataType::Map(..) => DataType::Frozen(Box::new(ty)),
-        other => other,
-    }
-}
-
-/// The narrowest column type that holds every value of an Arrow type.
-fn column_type(ty: &ArrowType) -> Option<DataType> {
-    Some(match ty {
-        ArrowType::Boolean => DataType::Boolean,
-        ArrowType::Int8 => DataType::TinyInt,
-        ArrowType::Int16 | ArrowType::UInt8 => DataType::SmallInt,
-        ArrowType::Int32 | ArrowType::UInt16 => DataType::Int,
-        ArrowType::Int64 | ArrowType::UInt32 => DataType::BigInt,
-        ArrowType::Float16 | ArrowType::Float32 => DataType::Float,
-        ArrowType::Float64 => DataType::Double,
-        ArrowType::Decimal128(precision, scale) => {
-            DataType::Decimal { precision: *precision, scale: *scale }
-        }
-        ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => DataType::Text,
-        ArrowType::Binary
-        | ArrowType::LargeBinary
-        | ArrowType::BinaryView
-        | ArrowType::FixedSizeBinary(_) => DataType::Blob,
-        ArrowType::Date32 | ArrowType::Date64 => DataType::Date,
-        ArrowType::Time32(_) | ArrowType::Time64(_) => DataType::Time,
-        ArrowType::Timestamp(..) => DataType::Timestamp,
-        ArrowType::Decimal256(precision, scale) => {
-            DataType::Decimal { precision: *precision, scale: *scale }
-        }
-        ArrowType::Interval(IntervalUnit::MonthDayNano) | ArrowType::Duration(_) => {
-            DataType::Duration
-        }
-        ArrowType::Dictionary(_, values) => return column_type(values),
-        ArrowType::List(element)
-        | ArrowType::LargeList(element)
-        | ArrowType::FixedSizeList(element, _) => {
-            DataType::list_of(column_type(element.data_type())?)
-        }
-        ArrowType::Map(entries, _) => {
-            let ArrowType::Struct(fields) = entries.data_type() else { return None };
-            let [key, value] = &**fields else { return None };
-            DataType::map_of(column_type(key.data_type())?, column_type(value.data_type())?)
-        }
-        _ => return None,
-    })
 }

@@ -14,8 +14,8 @@ use super::compact::{CancelCompaction, Compact};
 use super::copy::Copy;
 use super::definition::alter::AlterTable;
 use super::definition::keyspace::{CreateKeyspace, DropKeyspace, Use};
-use super::definition::table::{CreateTable, DropTable, Truncate};
-use super::definition::table_option;
+use super::definition::table::{DropTable, Truncate};
+use super::definition::{table_as, table_option};
 use super::definition::user_type::{CreateType, DropType};
 use super::describe::Describe;
 use super::flush::Flush;
@@ -81,7 +81,7 @@ const NO_TRANSACTIONS: &str =
 pub static STATEMENTS: &[StatementRow] = &[
     StatementRow {
         words: "CREATE TABLE",
-        reader: Reader::Own(own::<CreateTable>),
+        reader: Reader::Own(table_as::read),
         help: &[Help::Name(Topic::Tables, "CREATE TABLE")],
         tabs: &[("WITH", CREATED_WITH), ("AND", CREATED_WITH)],
         ..StatementRow::PLAIN

@@ -23,14 +23,14 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, lit};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use tidegate_engine::batch::value_at;
 use tidegate_engine::schema::order::encode_component;
-use tidegate_engine::schema::{ClusteringOrder, DataType};
+use tidegate_engine::schema::{ClusteringOrder, DataType, UserType};
 
 use super::assign;
 use super::instant::is_comparison;
 use super::number::holds;
-use crate::query::error::QueryError;
+use crate::query::error::{QueryError, Result as QueryResult};
 use crate::query::parse::statement::synthetic;
-use crate::query::parse::{Cursor, type_name};
+use crate::query::parse::{Cursor, TableName, type_name};
 
 /// Name of the function that compares values which hold floats (`plan/zero.rs`).
 pub const EQUAL_WITHIN: &str = "equal_within";
@@ -77,9 +77,16 @@ fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
 
 /// The type of a column of a table, as its field says it; none of a user type.
 pub fn named_type(field: &Field) -> Option<DataType> {
+    named_type_among(field, &|_| Err(QueryError::invalid("a user type")))
+}
+
+/// As [`named_type`], user types found by `find`.
+pub fn named_type_among(
+    field: &Field,
+    find: &dyn Fn(&TableName) -> QueryResult<UserType>,
+) -> Option<DataType> {
     let tokens = synthetic(field.metadata().get("tidegate.type")?).ok()?;
-    let name = type_name(&mut Cursor::new(&tokens)).ok()?;
-    name.resolve(&|_| Err(QueryError::invalid("a user type"))).ok()
+    type_name(&mut Cursor::new(&tokens)).ok()?.resolve(find).ok()
 }
 
 /// Makes a constant a value of type `ty`; whether it is one now.

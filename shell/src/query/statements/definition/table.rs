@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use sqlparser::tokenizer::Token;
 use tidegate_engine::{
-    Catalog, ClusteringOrder, Column, ColumnKind, Permission, Resource, TableId, TableOptions,
-    TableSchema,
+    Catalog, ClusteringOrder, Column, ColumnKind, Permission, Resource, SchemaRef, TableId,
+    TableOptions, TableSchema,
 };
 
 use super::foreign::Ignored;
@@ -13,6 +13,7 @@ use super::user_type::find_type;
 use crate::query::access::Need;
 use crate::query::error::{ErrorKind, QueryError, Result, nearest};
 use crate::query::outcome::Outcome;
+use crate::query::parse::statement::is_word;
 use crate::query::parse::{Cursor, Name, TableName, TypeName, type_name};
 use crate::query::session::Session;
 use crate::query::statements::{OwnStatement, Read};
@@ -31,13 +32,24 @@ pub struct CreateTable {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnDefinition {
-    name: Name,
+    pub name: Name,
     pub ty: TypeName,
     pub is_static: bool,
 }
 
 impl Read for CreateTable {
     fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
+        let table = CreateTable::definition(cursor)?;
+        table.check_key("add PRIMARY KEY ((partition columns), clustering columns)")?;
+        Ok(table)
+    }
+}
+
+impl CreateTable {
+    /// Reads the definition, as far as it stands there: before AS the columns may be left out.
+    ///
+    /// Errors: as of `read`, but for a key that is not named.
+    pub fn definition(cursor: &mut Cursor<'_>) -> Result<Self> {
         let if_not_exists = cursor.take_words(&["if", "not", "exists"]);
         let name = cursor.table_name()?;
         let mut table = CreateTable {
@@ -50,6 +62,9 @@ impl Read for CreateTable {
             options: TableOptions::default(),
             ignored: Ignored::default(),
         };
+        if cursor.peek().is_some_and(|token| is_word(token, "as")) {
+            return Ok(table);
+        }
         cursor.expect(&Token::LParen)?;
         cursor.comma_separated(|cursor| {
             if cursor.take_words(&["primary", "key"]) {
@@ -65,15 +80,43 @@ impl Read for CreateTable {
                 option(cursor, &mut table)?;
             }
         }
-        if table.partition_key.is_empty() {
-            return Err(QueryError::invalid(format!(
-                "table '{}' has no primary key",
-                table.name.table.value
-            ))
-            .at(table.name.table.span)
-            .with_help("add PRIMARY KEY ((partition columns), clustering columns)"));
-        }
         Ok(table)
+    }
+
+    /// Errors: `Invalid` where no key is named; `help` says what to do.
+    pub fn check_key(&self, help: &str) -> Result<()> {
+        if !self.partition_key.is_empty() {
+            return Ok(());
+        }
+        let name = &self.name.table;
+        let error = QueryError::invalid(format!("table '{}' has no primary key", name.value));
+        Err(error.at(name.span).with_help(help))
+    }
+
+    /// Makes the table; whether it was not there before. Its maker may do everything with it.
+    ///
+    /// Errors: `Exists`; `Invalid` or `NotFound` at the column that is wrong; `Io`.
+    pub async fn make(&self, session: &Session) -> Result<(SchemaRef, bool)> {
+        let keyspace = session.keyspace_of(&self.name);
+        let before = session.database.catalog();
+        let schema = table_schema(self, &before, &keyspace)?;
+        let made = session.database.create_table(schema, self.if_not_exists).await;
+        let schema = made.map_err(|error| QueryError::from(error).at(self.name.table.span))?;
+        let is_new = before.table(&schema.keyspace, &schema.name).is_none();
+        if is_new {
+            session.hand_over(&Resource::table(&schema.keyspace, &schema.name)).await?;
+        }
+        Ok((schema, is_new))
+    }
+
+    /// The same table with these columns.
+    pub fn with_columns(&self, columns: Vec<ColumnDefinition>) -> Self {
+        CreateTable { columns, ..self.clone() }
+    }
+
+    /// The outcome, with a note of the options that say nothing here.
+    pub fn noted(&self, outcome: Outcome) -> Outcome {
+        self.ignored.noted(outcome, "Tidegate has no such options")
     }
 }
 
@@ -148,16 +191,8 @@ impl OwnStatement for CreateTable {
     }
 
     async fn run(&self, session: &Session) -> Result<Outcome> {
-        let keyspace = session.keyspace_of(&self.name);
-        let schema = table_schema(self, &session.database.catalog(), &keyspace)?;
-        let before = session.database.catalog();
-        let made = session.database.create_table(schema, self.if_not_exists).await;
-        let schema = made.map_err(|error| QueryError::from(error).at(self.name.table.span))?;
-        if before.table(&schema.keyspace, &schema.name).is_none() {
-            session.hand_over(&Resource::table(&schema.keyspace, &schema.name)).await?;
-        }
-        let created = Outcome::message(format!("Table {} created.", schema.full_name()));
-        Ok(self.ignored.noted(created, "Tidegate has no such options"))
+        let (schema, _) = self.make(session).await?;
+        Ok(self.noted(Outcome::message(format!("Table {} created.", schema.full_name()))))
     }
 }
 

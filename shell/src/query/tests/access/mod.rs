@@ -160,6 +160,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("COPY t FROM 'x.csv'", "MODIFY on TABLE default.t"),
     ("COPY t TO 'x.csv'", "SELECT on TABLE default.t"),
     ("CREATE TABLE x (a int PRIMARY KEY)", "CREATE on KEYSPACE default"),
+    ("CREATE TABLE x (PRIMARY KEY (pk)) AS SELECT pk FROM t", "CREATE on KEYSPACE default"),
     ("CREATE TYPE x (a int)", "CREATE on KEYSPACE default"),
     ("DROP TYPE k.x", "DROP on KEYSPACE k"),
     ("ALTER TABLE t WITH comment = 'x'", "ALTER on TABLE default.t"),
