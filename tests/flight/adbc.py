@@ -105,7 +105,7 @@ def metadata(connection):
     tables = {t["table_name"]: t for t in schemas["default"]["db_schema_tables"]}
     columns = [c["column_name"] for c in tables["reading"]["table_columns"]]
     assert columns == ["station", "at", "value", "note"], columns
-    assert connection.adbc_get_table_types() == ["TABLE"]
+    assert connection.adbc_get_table_types() == ["TABLE", "VIEW"]
     schema = connection.adbc_get_table_schema("reading")
     assert schema.field("at").type == pyarrow.int32(), schema
     info = connection.adbc_get_info()

@@ -6,6 +6,7 @@
 //! | `role` | one role, as the catalog keeps it |
 //! | `roles` | all roles, and the decision whether one may do something |
 //! | `effective` | the service level of a role, merged from those of all roles that it has |
+//! | `view` | a view, and with whose rights it reads |
 //!
 //! Invariant: [`Roles::may`] depends on nothing but what was granted, and no role has itself
 //! through others. Not here: who somebody is. A password is a text here that nobody can read.
@@ -14,6 +15,7 @@ mod effective;
 mod right;
 mod role;
 mod roles;
+mod view;
 
 #[cfg(test)]
 mod tests;
@@ -22,3 +24,4 @@ pub use effective::{EffectiveLevel, Origin, effective};
 pub use right::{Grant, Permission, Resource};
 pub use role::{PasswordHash, Role, RoleOptions};
 pub use roles::Roles;
+pub use view::View;

@@ -128,6 +128,7 @@ impl Database {
         if !catalog.has_keyspace(&keyspace) {
             return Err(Error::NotFound { kind: "keyspace", name: keyspace });
         }
+        catalog.check_no_view(&keyspace, &name)?;
         if catalog.table(&keyspace, &name).is_some() {
             return Err(Error::Exists { kind: "table", name: format!("{keyspace}.{name}") });
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::access::{EffectiveLevel, Resource, Roles, effective};
+use crate::access::{EffectiveLevel, Resource, Roles, View, effective};
 use crate::admission::{DEFAULT_LEVEL, LevelId, ServiceLevel};
 use crate::error::{Error, Result};
 use crate::governance::{PolicyInfo, Wishes};
@@ -21,10 +21,12 @@ use crate::schema::{TableId, TableSchema, UserType};
 pub const DEFAULT_KEYSPACE: &str = "default";
 /// Newest format that this build reads. 2 has columns of collections, tuples
 /// and user types; from 3 on the checksum covers the version as well, and the shards have ledgers;
-/// 4 has columns that were dropped; 5 has roles.
-pub(super) const FORMAT_VERSION: u32 = 5;
-/// What is written where there are no roles. A build that knows of none must not open a catalog
-/// that has some: it would ask nobody who they are.
+/// 4 has columns that were dropped; 5 has roles; 6 has views.
+pub(super) const FORMAT_VERSION: u32 = 6;
+/// What is written where there are no views. A build that knows of none would lose them.
+const FORMAT_WITHOUT_VIEWS: u32 = 5;
+/// What is written where there are no roles either. A build that knows of none must not open a
+/// catalog that has some: it would ask nobody who they are.
 const FORMAT_WITHOUT_ROLES: u32 = 4;
 
 /// An immutable snapshot of the catalog.
@@ -37,6 +39,9 @@ pub struct Catalog {
     /// User types by name, by keyspace. A table keeps the types of its columns by itself.
     #[serde(default)]
     types: BTreeMap<String, BTreeMap<String, UserType>>,
+    /// Views by name, by keyspace.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    views: BTreeMap<String, BTreeMap<String, View>>,
     /// The created policies and the wishes: separate fields on disk.
     #[serde(flatten)]
     pub(super) wishes: Wishes,
@@ -61,6 +66,7 @@ impl Catalog {
             version: 1,
             keyspaces: BTreeMap::from([(DEFAULT_KEYSPACE.to_owned(), BTreeMap::new())]),
             types: BTreeMap::new(),
+            views: BTreeMap::new(),
             wishes: Wishes::default(),
             cache_bytes: None,
             io_classes: BTreeMap::new(),
@@ -116,6 +122,26 @@ impl Catalog {
         self.table(keyspace, name).ok_or_else(unknown)
     }
 
+    /// Errors: `Exists` where a view has this name.
+    pub(super) fn check_no_view(&self, keyspace: &str, name: &str) -> Result<()> {
+        match self.view(keyspace, name) {
+            None => Ok(()),
+            Some(view) => Err(Error::Exists { kind: "view", name: view.full_name() }),
+        }
+    }
+
+    /// Errors: `Invalid` where a view reads the table or view that is about to go.
+    pub(super) fn check_unread(&self, kind: &str, keyspace: &str, name: &str) -> Result<()> {
+        let Some(view) = self.all_views().find(|view| view.reads(keyspace, name)) else {
+            return Ok(());
+        };
+        let view = view.full_name();
+        Err(Error::invalid(format!(
+            "{kind} '{keyspace}.{name}' is read by view '{view}': drop that first \
+             (DROP VIEW {view})"
+        )))
+    }
+
     /// User types of a keyspace, by name.
     pub fn types(&self, keyspace: &str) -> impl Iterator<Item = &UserType> {
         self.types.get(keyspace).into_iter().flat_map(BTreeMap::values)
@@ -123,6 +149,20 @@ impl Catalog {
 
     pub fn user_type(&self, keyspace: &str, name: &str) -> Option<&UserType> {
         self.types.get(keyspace)?.get(name)
+    }
+
+    /// Views of a keyspace, by name.
+    pub fn views(&self, keyspace: &str) -> impl Iterator<Item = &View> {
+        self.views.get(keyspace).into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// All views of all keyspaces.
+    pub fn all_views(&self) -> impl Iterator<Item = &View> {
+        self.views.values().flat_map(BTreeMap::values)
+    }
+
+    pub fn view(&self, keyspace: &str, name: &str) -> Option<&View> {
+        self.views.get(keyspace)?.get(name)
     }
 
     /// Policies that were created, by name.
@@ -170,6 +210,7 @@ impl Catalog {
         self.roles.forget(&Resource::keyspace(name));
         self.keyspaces.remove(name);
         self.types.remove(name);
+        self.views.remove(name);
     }
 
     pub(super) fn add_table(&mut self, schema: SchemaRef) {
@@ -210,6 +251,21 @@ impl Catalog {
         }
     }
 
+    pub(super) fn add_view(&mut self, view: View) {
+        let views = self.views.entry(view.keyspace.clone()).or_default();
+        views.insert(view.name.clone(), view);
+    }
+
+    /// Takes a view away, with what was granted on it.
+    pub(super) fn drop_view(&mut self, keyspace: &str, name: &str) {
+        self.roles.forget(&Resource::table(keyspace, name));
+        let Some(views) = self.views.get_mut(keyspace) else { return };
+        views.remove(name);
+        if views.is_empty() {
+            self.views.remove(keyspace);
+        }
+    }
+
     pub(super) fn set_service_level(&mut self, name: String, level: ServiceLevel) {
         self.service_levels.insert(name, level);
     }
@@ -238,7 +294,11 @@ impl Catalog {
     /// Bytes of the catalog file.
     pub(super) fn encode(&self) -> Vec<u8> {
         let body = serde_json::to_vec_pretty(self).expect("a catalog is plain data");
-        let version = if self.roles.is_empty() { FORMAT_WITHOUT_ROLES } else { FORMAT_VERSION };
+        let version = match (self.views.is_empty(), self.roles.is_empty()) {
+            (false, _) => FORMAT_VERSION,
+            (true, false) => FORMAT_WITHOUT_VIEWS,
+            (true, true) => FORMAT_WITHOUT_ROLES,
+        };
         let front = format!("tidegate-catalog {version} ");
         let crc = checksum(version, &front, &body);
         let mut file = format!("{front}{crc:08x}\n").into_bytes();

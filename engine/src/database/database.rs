@@ -367,7 +367,7 @@ impl Database {
         self.uninterrupted(change)
     }
 
-    /// Errors: `NotFound`, `Invalid` when the keyspace still has tables, `Io`.
+    /// Errors: `NotFound`, `Invalid` when the keyspace still has tables or views, `Io`.
     pub fn drop_keyspace(&self, name: &str, if_exists: bool) -> BoxFuture<'static, Result<()>> {
         let database = self.clone();
         let name = name.to_owned();
@@ -384,10 +384,10 @@ impl Database {
             if name == super::catalog::DEFAULT_KEYSPACE {
                 return Err(Error::invalid("the default keyspace cannot be dropped"));
             }
-            let tables = catalog.tables(name).count();
-            if tables > 0 {
+            let (tables, views) = (catalog.tables(name).count(), catalog.views(name).count());
+            if tables + views > 0 {
                 return Err(Error::invalid(format!(
-                    "keyspace '{name}' still has {tables} tables: drop them first"
+                    "keyspace '{name}' still has {tables} tables and {views} views: drop them first"
                 )));
             }
             let mut changed = catalog.changed();
@@ -413,6 +413,7 @@ impl Database {
             if !catalog.has_keyspace(&schema.keyspace) {
                 return Err(Error::NotFound { kind: "keyspace", name: schema.keyspace });
             }
+            catalog.check_no_view(&schema.keyspace, &schema.name)?;
             if let Some(existing) = catalog.table(&schema.keyspace, &schema.name) {
                 return if if_not_exists {
                     Ok(existing.clone())
@@ -495,8 +496,9 @@ impl Database {
 
     /// Drops a table and its data.
     ///
-    /// Errors: `NotFound`; `Io`, and the table is as before; `Unavailable` when it is not known
-    /// whether the next start finds it: until it is dropped again it takes no writes.
+    /// Errors: `NotFound`; `Invalid` while a view reads it; `Io`, and the table is as before;
+    /// `Unavailable` when it is not known whether the next start finds it: until it is dropped
+    /// again it takes no writes.
     pub fn drop_table(
         &self,
         keyspace: &str,
@@ -514,6 +516,7 @@ impl Database {
                 Err(Error::NotFound { .. }) if if_exists => return Ok(()),
                 Err(error) => return Err(error),
             };
+            catalog.check_unread("table", &keyspace, &name)?;
             let mut changed = catalog.changed();
             changed.drop_table(&keyspace, &name);
             database.publish_without(&schema, changed).await?;

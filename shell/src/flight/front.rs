@@ -63,7 +63,8 @@ impl FlightService for Front {
         self.0.handshake(request).await
     }
 
-    /// Every table that the caller may read, or those of the keyspace that the expression names.
+    /// Every table and view that the caller may read, or those of the keyspace that the expression
+    /// names.
     async fn list_flights(
         &self,
         request: Request<Criteria>,
@@ -74,12 +75,12 @@ impl FlightService for Front {
         if !keyspace.is_empty() && !catalog.has_keyspace(&keyspace) {
             return Err(Status::not_found(format!("keyspace '{keyspace}' does not exist")));
         }
-        let tables: Vec<FlightDescriptor> = catalog
-            .all_tables()
-            .filter(|table| keyspace.is_empty() || table.keyspace == keyspace)
-            .map(|table| {
-                FlightDescriptor::new_path(vec![table.keyspace.clone(), table.name.clone()])
-            })
+        let tables = catalog.all_tables().map(|table| (&table.keyspace, &table.name));
+        let views = catalog.all_views().map(|view| (&view.keyspace, &view.name));
+        let tables: Vec<FlightDescriptor> = tables
+            .chain(views)
+            .filter(|(of, _)| keyspace.is_empty() || **of == keyspace)
+            .map(|(of, name)| FlightDescriptor::new_path(vec![of.clone(), name.clone()]))
             .collect();
         let (metadata, extensions, _) = request.into_parts();
         let service = self.0.clone();

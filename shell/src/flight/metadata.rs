@@ -20,9 +20,11 @@ use tonic::Status;
 
 use super::outgoing::Form;
 use super::session::option::CATALOG;
+use crate::query::Session;
 
-/// The only kind of table.
+/// Kinds of tables.
 const TABLE: &str = "TABLE";
+const VIEW: &str = "VIEW";
 
 /// Answer or a bug of ours.
 type Answer = Result<RecordBatch, Status>;
@@ -45,8 +47,10 @@ pub(super) fn schemas(query: CommandGetDbSchemas, catalog: &Catalog) -> Answer {
     builder.build().map_err(internal)
 }
 
-/// Tables; their schemas have the types in which rows leave.
-pub(super) fn tables(query: CommandGetTables, catalog: &Catalog, form: Form) -> Answer {
+/// Tables and views; their schemas have the types in which rows leave.
+pub(super) async fn tables(query: CommandGetTables, session: &Session, form: Form) -> Answer {
+    let views = session.views(query.include_schema).await;
+    let catalog = session.database().catalog();
     let mut builder = query.into_builder();
     for table in catalog.all_tables() {
         let all: Vec<ColumnId> = table.ids().collect();
@@ -55,12 +59,19 @@ pub(super) fn tables(query: CommandGetTables, catalog: &Catalog, form: Form) -> 
             .append(CATALOG, &table.keyspace, &table.name, TABLE, &schema)
             .map_err(|error: FlightError| internal(error))?;
     }
+    for (view, columns) in &views {
+        let schema = form.schema(columns);
+        builder
+            .append(CATALOG, &view.keyspace, &view.name, VIEW, &schema)
+            .map_err(|error: FlightError| internal(error))?;
+    }
     builder.build().map_err(internal)
 }
 
 pub(super) fn table_types(query: CommandGetTableTypes) -> Answer {
     let mut builder = query.into_builder();
     builder.append(TABLE);
+    builder.append(VIEW);
     builder.build().map_err(internal)
 }
 

@@ -469,14 +469,16 @@ impl FlightSqlService for Service {
         query: CommandGetTables,
         request: Request<FlightDescriptor>,
     ) -> Info {
-        let form = self.session(&request)?.form(request.metadata());
-        let answer = metadata::tables(query.clone(), &self.0.database().catalog(), form);
+        let session = self.session(&request)?;
+        let form = session.form(request.metadata());
+        let answer = metadata::tables(query.clone(), &session.query, form).await;
         metadata_info(answer, &query, request)
     }
 
     async fn do_get_tables(&self, query: CommandGetTables, request: Request<Ticket>) -> Rows {
-        let form = self.session(&request)?.form(request.metadata());
-        metadata::tables(query, &self.0.database().catalog(), form).map(encode_batch)
+        let session = self.session(&request)?;
+        let form = session.form(request.metadata());
+        metadata::tables(query, &session.query, form).await.map(encode_batch)
     }
 
     async fn get_flight_info_table_types(

@@ -30,7 +30,7 @@ use super::limit::{Warnings, warn_of_tombstones};
 use super::memory::QueryMemory;
 use super::outcome::Outcome;
 use super::parse::statement::Statement;
-use super::parse::{self, TableName};
+use super::parse::{self, Name, TableName};
 use super::plan::access::{divided, partition_limit, stamp};
 use super::plan::deep;
 use super::plan::heading::{headings, with_headings};
@@ -38,6 +38,7 @@ use super::plan::row_in;
 use super::plan::rules;
 use super::replay::{REPLAY_FUNCTION, ReplayFunction};
 use super::scan::catalog::{CATALOG, TideCatalog};
+use super::scan::views::WithViews;
 use super::scan::{OnlyShard, token};
 use super::setting::{self, Settings, Stamp};
 use super::system::SYSTEM_KEYSPACE;
@@ -316,15 +317,27 @@ impl Session {
         own
     }
 
-    /// The logical plan of SQL whose tables all exist.
-    pub(super) async fn plan(&self, mut sql: SqlStatement) -> Result<LogicalPlan> {
-        let state = self.context.state();
+    /// The logical plan of SQL whose tables all exist, and which the caller may run.
+    pub(super) async fn plan(&self, sql: SqlStatement) -> Result<LogicalPlan> {
+        let plan = self.plan_freely(sql).await?;
+        self.allow_plan(&plan)?;
+        Ok(plan)
+    }
+
+    /// As `plan`, whoever may run it.
+    pub(super) async fn plan_freely(&self, mut sql: SqlStatement) -> Result<LogicalPlan> {
+        let mut state = self.context.state();
         let mut files = Vec::new();
-        for reference in state.resolve_table_references(&sql)? {
+        let references = state.resolve_table_references(&sql)?;
+        for reference in &references {
             if is_file(reference.table()) {
                 files.push(reference.table().to_owned());
             }
-            self.check_table(reference)?;
+            self.check_table(reference.clone())?;
+        }
+        if let Some(views) = self.views_of(&references).await? {
+            let list = Arc::new(WithViews::new(Arc::clone(state.catalog_list()), views));
+            state = SessionStateBuilder::new_from_existing(state).with_catalog_list(list).build();
         }
         let headings = headings(&sql);
         let has_row_in = parse::take_apart(&mut sql)?;
@@ -356,10 +369,7 @@ impl Session {
             LogicalPlan::Ddl(_) | LogicalPlan::Copy(_) => {
                 Err(QueryError::unsupported("this statement is not offered"))
             }
-            plan => {
-                self.allow_plan(&plan)?;
-                Ok(with_headings(plan, &headings)?)
-            }
+            plan => Ok(with_headings(plan, &headings)?),
         }
     }
 
@@ -393,6 +403,12 @@ impl Session {
             other => other.recompute_schema().map(Transformed::yes),
         };
         Ok(plan.transform_up_with_subqueries(renew).data()?)
+    }
+
+    /// Whether an unqualified name is that of a table or view of the keyspace in use.
+    pub(super) fn has_table(&self, name: &str) -> bool {
+        let schema = self.context.catalog(CATALOG).and_then(|all| all.schema(&self.keyspace()));
+        schema.is_some_and(|schema| schema.table_exist(name))
     }
 
     fn check_table(&self, reference: TableReference) -> Result<()> {
@@ -445,10 +461,23 @@ impl Session {
         }
         let table = catalog.table(&keyspace, &name.table.value).cloned();
         table.ok_or_else(|| {
+            if catalog.view(&keyspace, &name.table.value).is_some() {
+                return not_a_table(&name.table);
+            }
             let known = catalog.tables(&keyspace).map(|table| table.name.as_str());
             QueryError::not_found("table", &name.table.value, known).at(name.table.span)
         })
     }
+}
+
+/// The error of a statement that wants a table and names a view.
+fn not_a_table(view: &Name) -> QueryError {
+    let error =
+        QueryError::invalid(format!("'{}' is a view, which has no rows of its own", view.value));
+    error.at(view.span).with_help(
+        "name the table that it reads: DESCRIBE VIEW says which; \
+                                   CREATE OR REPLACE VIEW and DROP VIEW change views",
+    )
 }
 
 /// Where plans run.

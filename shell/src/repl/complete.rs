@@ -105,7 +105,7 @@ fn qualifier(before: &str) -> Option<&str> {
 fn qualified(qualifier: &str, statement: &str, names: &Names) -> Vec<Offer> {
     let keyspace = names.catalog.keyspaces().find(|name| name.eq_ignore_ascii_case(qualifier));
     if let Some(keyspace) = keyspace {
-        return names.catalog.tables(keyspace).map(|t| Offer::plain(quoted(&t.name))).collect();
+        return tables_of(names, keyspace).map(|name| Offer::plain(quoted(name))).collect();
     }
     mentioned(statement, names)
         .iter()
@@ -240,14 +240,19 @@ fn statement_before(before: &str) -> (&str, Place) {
     (&before[start..], place)
 }
 
+/// Names of the tables of a keyspace, then those of its views.
+fn tables_of<'a>(names: &'a Names, keyspace: &'a str) -> impl Iterator<Item = &'a str> {
+    let tables = names.catalog.tables(keyspace).map(|table| table.name.as_str());
+    tables.chain(names.catalog.views(keyspace).map(|view| view.name.as_str()))
+}
+
 fn tables(names: &Names) -> Vec<Offer> {
-    let own = names.catalog.tables(&names.keyspace).map(|t| Offer::plain(quoted(&t.name)));
-    let others = names
-        .catalog
-        .keyspaces()
-        .filter(|keyspace| *keyspace != names.keyspace)
-        .flat_map(|keyspace| names.catalog.tables(keyspace))
-        .map(|table| Offer::plain(format!("{}.{}", quoted(&table.keyspace), quoted(&table.name))));
+    let own = tables_of(names, &names.keyspace).map(|name| Offer::plain(quoted(name)));
+    let others = names.catalog.keyspaces().filter(|keyspace| *keyspace != names.keyspace);
+    let others = others.flat_map(|keyspace| {
+        let full = move |name| Offer::plain(format!("{}.{}", quoted(keyspace), quoted(name)));
+        tables_of(names, keyspace).map(full)
+    });
     own.chain(others).collect()
 }
 
@@ -369,7 +374,10 @@ mod tests {
             ("DROP TABLE IF EXISTS re|", vec!["reading"]),
             ("TRUNCATE TABLE re|", vec!["reading"]),
             ("USE |", vec!["default", "weather"]),
-            ("DROP |", vec!["KEYSPACE", "POLICY", "ROLE", "SERVICE LEVEL", "TABLE", "TYPE"]),
+            (
+                "DROP |",
+                vec!["KEYSPACE", "POLICY", "ROLE", "SERVICE LEVEL", "TABLE", "TYPE", "VIEW"],
+            ),
             ("REC|", vec!["RECORD"]),
             ("RECORD TRACE |", vec!["STOP", "TO"]),
             ("SELECT * FROM repl|", vec!["replay_policy("]),
@@ -480,11 +488,14 @@ mod tests {
         "CREATE USER u WITH PASSWORD 'x'",
         "CREATE SERVICE LEVEL x WITH timeout = 5ms AND workload_type = 'batch'",
         "CREATE TABLE t (a int PRIMARY KEY)",
+        "CREATE VIEW v AS SELECT value FROM reading",
+        "CREATE OR REPLACE VIEW v AS SELECT value FROM reading",
         "CREATE TYPE t (a int)",
         "DELETE FROM reading WHERE station = 'x'",
         "DESCRIBE KEYSPACE weather",
         "DESCRIBE SCHEMA",
         "DESCRIBE TABLE reading",
+        "DESCRIBE VIEW reading",
         "DETACH reading",
         "DETACH SERVICE LEVEL FROM r",
         "DROP KEYSPACE k",
@@ -493,6 +504,7 @@ mod tests {
         "DROP SERVICE LEVEL x",
         "DROP TABLE reading",
         "DROP TYPE t",
+        "DROP VIEW reading",
         "EXPLAIN SELECT 1",
         "FLUSH reading",
         "GRANT ALL ON ADMINISTRATION TO r",

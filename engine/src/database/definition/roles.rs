@@ -56,7 +56,7 @@ impl Database {
 
     /// Drops a role, and takes it from those that have it.
     ///
-    /// Errors: `NotFound`; `Io`.
+    /// Errors: `NotFound`; `Invalid` while it owns a view; `Io`.
     pub fn drop_role(&self, name: &str, if_exists: bool) -> BoxFuture<'static, Result<()>> {
         let (database, name) = (self.clone(), name.to_owned());
         self.uninterrupted(async move {
@@ -66,6 +66,13 @@ impl Database {
                     true => Ok(()),
                     false => Err(Error::NotFound { kind: "role", name }),
                 };
+            }
+            if let Some(view) = catalog.all_views().find(|view| view.owner.as_ref() == Some(&name)) {
+                let view = view.full_name();
+                return Err(Error::invalid(format!(
+                    "role '{name}' owns view '{view}', which reads with its rights: drop that first \
+                     (DROP VIEW {view}), or let another role replace it"
+                )));
             }
             let mut changed = catalog.changed();
             changed.roles_mut().remove(&name);
@@ -214,7 +221,7 @@ fn check_resource(catalog: &Catalog, resource: &Resource) -> Result<()> {
         Resource::Keyspace(name) if !catalog.has_keyspace(name) => {
             Err(Error::NotFound { kind: "keyspace", name: name.clone() })
         }
-        Resource::Table { keyspace, name } => {
+        Resource::Table { keyspace, name } if catalog.view(keyspace, name).is_none() => {
             let hint = "the next start forgets it; grant on its keyspace instead";
             catalog.own_table(keyspace, name, hint).map(drop)
         }

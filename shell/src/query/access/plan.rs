@@ -7,7 +7,7 @@ use datafusion::logical_expr::LogicalPlan;
 use tidegate_engine::{Permission, Resource};
 
 use super::{Caller, Need};
-use crate::query::error::Result;
+use crate::query::error::{ErrorKind, QueryError, Result};
 use crate::query::scan::TideTable;
 use crate::query::session::Session;
 use crate::query::sketch::Sketch;
@@ -30,6 +30,7 @@ const OPEN: &[&str] = &[
     "sstables",
     "stalls",
     "tables",
+    "views",
 ];
 
 impl Session {
@@ -39,9 +40,14 @@ impl Session {
         if *self.caller() == Caller::Owner {
             return Ok(());
         }
-        let mut needs = Vec::new();
+        let (mut needs, mut seen) = (Vec::new(), Vec::new());
         plan.apply_with_subqueries(|node| {
-            needs.extend(scan_needs(node));
+            if let LogicalPlan::TableScan(scan) = node
+                && let Ok(provider) = source_as_provider(&scan.source)
+            {
+                needs.extend(need_of(&*provider));
+                seen.extend(provider.downcast_ref::<TideTable>().cloned());
+            }
             Ok(TreeNodeRecursion::Continue)
         })?;
         if let LogicalPlan::Dml(dml) = plan {
@@ -57,7 +63,31 @@ impl Session {
                 Ok(TreeNodeRecursion::Continue)
             })?;
         }
-        self.allow(&needs)
+        self.allow(&needs)?;
+        seen.iter().try_for_each(|table| self.allow_owners(table))
+    }
+
+    /// Errors: `Denied` where a view on the way to a table may not read what it reads.
+    fn allow_owners(&self, table: &TideTable) -> Result<()> {
+        let catalog = self.database.catalog();
+        let mut next = table.through();
+        while let Some(through) = next {
+            next = through.inner.as_deref();
+            let Some(owner) = &through.owner else { continue };
+            let read = next.map_or_else(|| resource(table), |inner| inner.view.clone());
+            if !catalog.roles().may(owner, Permission::Select, &read) {
+                let view = &through.view;
+                let message = format!(
+                    "{view} is a view that reads with the rights of role '{owner}', which has no \
+                     SELECT on {read}"
+                );
+                let help = format!(
+                    "GRANT SELECT ON {read} TO {owner}, or let another role replace the view"
+                );
+                return Err(QueryError::new(ErrorKind::Denied, message).with_help(help));
+            }
+        }
+        Ok(())
     }
 
     /// As [`Session::allow_command`], of a statement that was read before, with its plan.
@@ -73,10 +103,14 @@ fn scan_needs(node: &LogicalPlan) -> Option<Need> {
     need_of(&*source_as_provider(&scan.source).ok()?)
 }
 
+fn resource(table: &TideTable) -> Resource {
+    Resource::table(&table.table().keyspace, &table.table().name)
+}
+
 fn need_of(provider: &dyn TableProvider) -> Option<Need> {
     if let Some(table) = provider.downcast_ref::<TideTable>() {
-        let table = table.table();
-        return Some(Need::new(Permission::Select, Resource::table(&table.keyspace, &table.name)));
+        let named = table.through().map_or_else(|| resource(table), |view| view.view.clone());
+        return Some(Need::new(Permission::Select, named));
     }
     let system = provider.downcast_ref::<SystemSource>()?;
     (!OPEN.contains(&system.name())).then(Need::view)

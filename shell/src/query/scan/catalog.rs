@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
 use datafusion::common::DataFusionError;
+use datafusion::logical_expr::TableType;
 
 use super::provider::TideTable;
 use crate::query::engine::Engine;
@@ -55,7 +56,8 @@ struct Keyspace {
 impl SchemaProvider for Keyspace {
     fn table_names(&self) -> Vec<String> {
         let catalog = self.database.catalog();
-        catalog.tables(&self.name).map(|table| table.name.clone()).collect()
+        let tables = catalog.tables(&self.name).map(|table| table.name.clone());
+        tables.chain(catalog.views(&self.name).map(|view| view.name.clone())).collect()
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
@@ -66,7 +68,15 @@ impl SchemaProvider for Keyspace {
         }))
     }
 
+    /// Views have no table here: those of a statement stand over this (`views.rs`).
+    async fn table_type(&self, name: &str) -> Result<Option<TableType>, DataFusionError> {
+        let catalog = self.database.catalog();
+        let view = catalog.view(&self.name, name).map(|_| TableType::View);
+        Ok(catalog.table(&self.name, name).map(|_| TableType::Base).or(view))
+    }
+
     fn table_exist(&self, name: &str) -> bool {
-        self.database.catalog().table(&self.name, name).is_some()
+        let catalog = self.database.catalog();
+        catalog.table(&self.name, name).is_some() || catalog.view(&self.name, name).is_some()
     }
 }

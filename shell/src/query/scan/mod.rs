@@ -10,6 +10,7 @@ mod scan;
 mod selection;
 pub mod text;
 pub mod token;
+pub mod views;
 mod wanted;
 
 pub use part::OnlyShard;

@@ -12,6 +12,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
+use tidegate_engine::Resource;
 use tidegate_engine::batch::{Stamp, read_schema};
 use tidegate_engine::schema::ColumnId;
 use tidegate_engine::schema::table_schema::SchemaRef;
@@ -25,6 +26,16 @@ use crate::query::conjunction::all_of;
 use crate::query::engine::Engine;
 use crate::query::setting::bypasses_cache;
 
+/// Through which view a table is read.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Through {
+    pub view: Resource,
+    /// The role with whose rights the view reads; none may read everything.
+    pub owner: Option<String>,
+    /// The view that this one reads, where it is not the table itself.
+    pub inner: Option<Arc<Through>>,
+}
+
 /// See the head of this file.
 #[derive(Debug, Clone)]
 pub struct TideTable {
@@ -34,13 +45,14 @@ pub struct TideTable {
     /// What stands behind the columns of the table.
     stamps: Vec<Stamp>,
     partition_limit: Option<PartitionLimit>,
+    through: Option<Arc<Through>>,
 }
 
 impl TideTable {
     pub fn new(database: Engine, table: SchemaRef) -> Self {
         let schema = table_arrow_schema(&table);
-        let (stamps, partition_limit) = (Vec::new(), None);
-        TideTable { database, table, schema, stamps, partition_limit }
+        let (stamps, partition_limit, through) = (Vec::new(), None, None);
+        TideTable { database, table, schema, stamps, partition_limit, through }
     }
 
     /// The same table, of which so many rows of each partition are read.
@@ -57,6 +69,17 @@ impl TideTable {
         let columns: Vec<ColumnId> = self.table.ids().collect();
         let schema = read_schema(&self.table, &columns, &stamps);
         TideTable { schema, stamps, ..self.clone() }
+    }
+
+    /// The same table, read through a view: through the one that it is read through now.
+    pub fn seen_through(&self, view: Resource, owner: Option<String>) -> Self {
+        let inner = self.through.clone();
+        TideTable { through: Some(Arc::new(Through { view, owner, inner })), ..self.clone() }
+    }
+
+    /// The view that the statement names, where it does not name the table.
+    pub fn through(&self) -> Option<&Through> {
+        self.through.as_deref()
     }
 
     /// How many rows of each partition are read, where that is limited.

@@ -1,4 +1,5 @@
-//! `DESCRIBE t`: the columns of a table with their types and roles, and its options.
+//! `DESCRIBE t`: the columns of a table with their types and roles, and its options; the columns of
+//! a view, and its query.
 //! `DESCRIBE TABLE t` and its like: the statements that make it.
 //!
 //! Invariant: an option stands as `WITH` takes it, so what is shown can be typed.
@@ -7,9 +8,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, StringArray};
-use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef as ArrowSchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef as ArrowSchemaRef};
 use sqlparser::tokenizer::Token;
-use tidegate_engine::{ClusteringOrder, ColumnKind, TableSchema};
+use tidegate_engine::{Catalog, ClusteringOrder, ColumnKind, TableSchema, View};
 
 use super::definition::option_text::options;
 use super::definition::text;
@@ -38,14 +39,15 @@ pub enum Describe {
     Columns(TableName),
     Table(TableName),
     Type(TableName),
+    View(TableName),
     /// The one in use without a name.
     Keyspace(Option<Name>),
     Schema,
 }
 
 impl Read for Describe {
-    /// `[keyspace.]table`, `TABLE [keyspace.]table`, `TYPE [keyspace.]type`, `KEYSPACE [keyspace]`
-    /// or `[FULL] SCHEMA`.
+    /// `[keyspace.]table`, `TABLE [keyspace.]table`, `TYPE [keyspace.]type`, `VIEW
+    /// [keyspace.]view`, `KEYSPACE [keyspace]` or `[FULL] SCHEMA`.
     fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
         let is_last = cursor.rest().len() == 1;
         let is_named = !is_last && cursor.peek_nth(1) != Some(&Token::Period);
@@ -60,6 +62,9 @@ impl Read for Describe {
         }
         if is_named && cursor.take_word("type") {
             return Ok(Describe::Type(cursor.table_name()?));
+        }
+        if is_named && cursor.take_word("view") {
+            return Ok(Describe::View(cursor.table_name()?));
         }
         if is_named && cursor.take_word("keyspace") {
             return Ok(Describe::Keyspace(Some(cursor.name("a keyspace name")?)));
@@ -86,6 +91,7 @@ impl Describe {
             Describe::Type(name) => {
                 vec![text::user_type(&find_type(&catalog, &session.keyspace(), name)?)]
             }
+            Describe::View(name) => vec![text::view(view(session, &catalog, name)?)],
             Describe::Keyspace(name) => {
                 let keyspace = name.as_ref().map(|name| name.value.clone());
                 let keyspace = keyspace.unwrap_or_else(|| session.keyspace());
@@ -93,10 +99,14 @@ impl Describe {
                     let error = QueryError::not_found("keyspace", &keyspace, catalog.keyspaces());
                     return Err(name.as_ref().map_or(error.clone(), |name| error.at(name.span)));
                 }
-                text::keyspace(&catalog, &keyspace)
+                let mut all = text::keyspace(&catalog, &keyspace);
+                all.extend(text::views(catalog.views(&keyspace)));
+                all
             }
             Describe::Schema => {
-                catalog.keyspaces().flat_map(|name| text::keyspace(&catalog, name)).collect()
+                let keyspaces = catalog.keyspaces().flat_map(|name| text::keyspace(&catalog, name));
+                // A view may read tables of any keyspace.
+                keyspaces.chain(text::views(catalog.all_views())).collect()
             }
         })
     }
@@ -119,6 +129,10 @@ impl OwnStatement for Describe {
         let keyspace = name.keyspace.as_ref().map(|keyspace| keyspace.value.clone());
         if keyspace.unwrap_or_else(|| session.keyspace()) == SYSTEM_KEYSPACE {
             return outcome(system_columns(session, name).await?);
+        }
+        let catalog = session.database.catalog();
+        if let Ok(view) = view(session, &catalog, name) {
+            return outcome(view_rows(session, view).await?);
         }
         let table = session.table(name)?;
         let mut rows = columns(&table);
@@ -155,6 +169,30 @@ async fn system_columns(session: &Session, name: &TableName) -> Result<Vec<Row>>
         .iter()
         .map(|field| [field.name().clone(), sql_name(field.data_type()), "column".to_owned()]);
     Ok(rows.collect())
+}
+
+/// Errors: `NotFound` at the name.
+fn view<'a>(session: &Session, catalog: &'a Catalog, name: &TableName) -> Result<&'a View> {
+    let keyspace = session.keyspace_of(name);
+    catalog.view(&keyspace, &name.table.value).ok_or_else(|| {
+        let known = catalog.views(&keyspace).map(|view| view.name.as_str());
+        QueryError::not_found("view", &name.table.value, known).at(name.table.span)
+    })
+}
+
+/// One row a column, then its owner and its query.
+async fn view_rows(session: &Session, view: &View) -> Result<Vec<Row>> {
+    let columns = session.view_schema(view).await?;
+    let column = |field: &Arc<Field>| {
+        let ty = field.metadata().get("tidegate.type").cloned();
+        let ty = ty.unwrap_or_else(|| sql_name(field.data_type()));
+        [field.name().clone(), ty, "column".to_owned()]
+    };
+    let mut rows: Vec<Row> = columns.fields().iter().map(column).collect();
+    let row = |name: &str, value: &str| [name.to_owned(), value.to_owned(), "view".to_owned()];
+    rows.extend(view.owner.as_ref().map(|owner| row("owner", owner)));
+    rows.push(row("query", &view.query));
+    Ok(rows)
 }
 
 fn outcome(rows: Vec<Row>) -> Result<Outcome> {

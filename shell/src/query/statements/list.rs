@@ -15,8 +15,10 @@ use super::copy::Copy;
 use super::definition::alter::AlterTable;
 use super::definition::keyspace::{CreateKeyspace, DropKeyspace, Use};
 use super::definition::table::{DropTable, Truncate};
-use super::definition::{table_as, table_option};
+use super::definition::table_as;
+use super::definition::table_option;
 use super::definition::user_type::{CreateType, DropType};
+use super::definition::view::{self, CreateView, DropView};
 use super::describe::Describe;
 use super::flush::Flush;
 use super::io::{self, AlterIoClass};
@@ -37,6 +39,7 @@ use super::watch::tracing::Tracing;
 use crate::query::parse::statement::is_word;
 
 const TABLE: &[(&str, &[Tab])] = &[("", &[Tab::Tables]), ("TABLE", &[Tab::Tables])];
+const NAME: &[(&str, &[Tab])] = &[("", &[Tab::Tables])];
 const KEYSPACE: &[(&str, &[Tab])] = &[("", &[Tab::Keyspaces])];
 const POLICY: &[(&str, &[Tab])] = &[("", &[Tab::Policies])];
 /// Behind ALTER RATE LIMITER and its like.
@@ -72,8 +75,8 @@ const OPTIONS: Tab = Tab::Names(table_option::OPTIONS);
 const CREATED_WITH: &[Tab] = &[OPTIONS, Tab::Words(&["CLUSTERING ORDER BY"])];
 const NO_INDEXES: &str = "leave it out: a condition on any column is checked row by row; a second \
                           table with that column first in its key finds rows by it";
-const NO_VIEWS: &str = "create a table with the key of the view and write to both, or select with \
-                        GROUP BY and ORDER BY";
+const NO_VIEWS: &str = "create a table with the key of the view and write to both; CREATE VIEW \
+                        names a query that runs each time";
 const NO_TRANSACTIONS: &str =
     "there are no transactions: BEGIN BATCH … APPLY BATCH writes all or nothing";
 
@@ -114,10 +117,33 @@ pub static STATEMENTS: &[StatementRow] = &[
         reader: Reader::Own(own::<Describe>),
         help: &[Help::Name(Topic::Tables, "DESCRIBE")],
         tabs: &[
-            ("", &[Tab::Tables, Tab::Words(&["KEYSPACE", "SCHEMA", "TABLE"])]),
+            ("", &[Tab::Tables, Tab::Words(&["KEYSPACE", "SCHEMA", "TABLE", "VIEW"])]),
             ("TABLE", &[Tab::Tables]),
+            ("VIEW", &[Tab::Tables]),
             ("KEYSPACE", &[Tab::Keyspaces]),
         ],
+        continues: Continues::Nothing,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "CREATE VIEW",
+        reader: Reader::Own(own::<CreateView>),
+        help: &[Help::Name(Topic::Tables, "CREATE VIEW")],
+        tabs: &[("", &[])],
+        continues: Continues::Query,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "CREATE OR REPLACE VIEW",
+        reader: Reader::Own(view::read_or_replace),
+        tabs: &[("", &[])],
+        continues: Continues::Query,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "DROP VIEW",
+        reader: Reader::Own(own::<DropView>),
+        tabs: NAME,
         continues: Continues::Nothing,
         ..StatementRow::PLAIN
     },

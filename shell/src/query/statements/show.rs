@@ -19,7 +19,8 @@ use crate::query::session::Session;
 pub const KEYSPACES: &str = "SELECT schema_name AS keyspace_name FROM information_schema.schemata \
      WHERE schema_name <> 'information_schema' ORDER BY schema_name";
 
-pub const TABLES: &str = "SELECT keyspace_name, table_name, primary_key FROM system.tables \
+pub const TABLES: &str = "SELECT keyspace_name, table_name, 'TABLE' AS type, primary_key FROM system.tables \
+     UNION ALL SELECT keyspace_name, view_name, 'VIEW', '' FROM system.views \
      ORDER BY keyspace_name, table_name";
 
 pub const POLICIES: &str = "SELECT name, version, world, state, sample, canary, calls, hit_ratio, \

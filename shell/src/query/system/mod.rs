@@ -12,6 +12,7 @@ mod memory;
 mod provider;
 mod reads;
 mod system;
+mod views;
 mod watch;
 
 pub use provider::{SYSTEM_KEYSPACE, SystemSchema, SystemSource};

@@ -21,13 +21,14 @@ use super::access::Access;
 use super::columns::{count, counts, moment, optional, shard, text, texts};
 use super::compaction;
 use super::files::{Large, corruption, corruption_fields};
-use super::{fragments, hot, io, levels, memory, reads, watch};
+use super::{fragments, hot, io, levels, memory, reads, views, watch};
 use crate::query::engine::Engine;
 
 /// The tables of `system`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SystemTable {
     Tables,
+    Views,
     Columns,
     Policies,
     PolicyExits,
@@ -54,8 +55,9 @@ pub enum SystemTable {
 }
 
 impl SystemTable {
-    pub const ALL: [SystemTable; 28] = [
+    pub const ALL: [SystemTable; 29] = [
         SystemTable::Tables,
+        SystemTable::Views,
         SystemTable::Columns,
         SystemTable::Policies,
         SystemTable::PolicyExits,
@@ -88,6 +90,7 @@ impl SystemTable {
     pub fn name(self) -> &'static str {
         match self {
             SystemTable::Tables => "tables",
+            SystemTable::Views => "views",
             SystemTable::Columns => "columns",
             SystemTable::Policies => "policies",
             SystemTable::PolicyExits => "policy_exits",
@@ -121,6 +124,7 @@ impl SystemTable {
             SystemTable::Large(what) => what.fields(),
             SystemTable::Corruption => corruption_fields(),
             SystemTable::Tables => table_fields(),
+            SystemTable::Views => views::fields(),
             SystemTable::Columns => column_fields(),
             SystemTable::Policies => policy_fields(),
             SystemTable::PolicyExits => policy_exit_fields(),
@@ -153,6 +157,7 @@ impl SystemTable {
     ) -> Result<Vec<ArrayRef>, EngineError> {
         match self {
             SystemTable::Tables => tables(database).await,
+            SystemTable::Views => Ok(views::columns(database)),
             SystemTable::Columns => Ok(columns(database)),
             SystemTable::Policies => policies(database).await,
             SystemTable::PolicyExits => policy_exits(database).await,

@@ -35,11 +35,11 @@ async fn keyspaces_and_tables_come_and_go() {
     world.run("INSERT INTO fx.t (ID, \"Odd\") VALUES (1, 'a')").await;
     assert_eq!(world.column("SELECT \"Odd\" FROM t WHERE id = 1").await, ["a"]);
     insta::assert_snapshot!(world.rows("SHOW TABLES").await, @"
-    +---------------+------------+-------------+
-    | keyspace_name | table_name | primary_key |
-    +---------------+------------+-------------+
-    | fx            | t          | ((id))      |
-    +---------------+------------+-------------+
+    +---------------+------------+-------+-------------+
+    | keyspace_name | table_name | type  | primary_key |
+    +---------------+------------+-------+-------------+
+    | fx            | t          | TABLE | ((id))      |
+    +---------------+------------+-------+-------------+
     ");
     insta::assert_snapshot!(world.rows("SHOW KEYSPACES").await, @"
     +---------------+

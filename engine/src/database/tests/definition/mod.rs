@@ -14,6 +14,7 @@ mod columns;
 mod levels;
 mod roles;
 mod truncate;
+mod views;
 
 /// Two shards on the calling thread's `LocalSet`.
 async fn open(disk: &SimulatedDisk) -> Database {

@@ -1,4 +1,4 @@
-//! Statements that change the catalog: keyspaces, tables and types; and `USE`.
+//! Statements that change the catalog: keyspaces, tables, views and types; and `USE`.
 
 pub mod alter;
 mod foreign;
@@ -10,3 +10,5 @@ pub mod table_as;
 pub mod table_option;
 pub mod text;
 pub mod user_type;
+pub mod view;
+mod view_plan;

@@ -58,7 +58,7 @@ impl OwnStatement for CreateTableAs {
 
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let plan = session.plan(self.query.clone()).await?;
-        let answer = session.result_schema(&plan).await?;
+        let (answer, _) = session.result_of(&plan).await?;
         let create = self.table.with_columns(self.columns(session, &answer)?);
         let (table, is_new) = create.make(session).await?;
         if !is_new {

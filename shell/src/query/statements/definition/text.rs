@@ -1,5 +1,5 @@
-//! The statements that make what there is: keyspaces, user types and tables, in an order in which
-//! they run.
+//! The statements that make what there is: keyspaces, user types, tables and views, in an order in
+//! which they run.
 //!
 //! Invariant: what runs them has the same definitions; options that are those of a new table are
 //! left out.
@@ -8,6 +8,7 @@ use std::fmt::Write;
 
 use tidegate_engine::{
     Catalog, ClusteringOrder, Column, ColumnKind, DataType, TableOptions, TableSchema, UserType,
+    View,
 };
 
 use super::option_text::options;
@@ -59,6 +60,23 @@ pub fn user_type(ty: &UserType) -> String {
         ty.fields.iter().map(|(name, ty)| format!("    {} {}", named(name), ty.sql_name()));
     let fields = fields.collect::<Vec<_>>().join(",\n");
     format!("CREATE TYPE {}.{} (\n{fields}\n);", named(&ty.keyspace), named(&ty.name))
+}
+
+/// `CREATE VIEW`.
+pub fn view(view: &View) -> String {
+    format!("CREATE VIEW {}.{} AS\n{};", named(&view.keyspace), named(&view.name), view.query)
+}
+
+/// The views among `wanted`, each behind those that it reads.
+pub fn views<'a>(wanted: impl Iterator<Item = &'a View>) -> Vec<String> {
+    let (mut left, mut all): (Vec<&View>, _) = (wanted.collect(), Vec::new());
+    while !left.is_empty() {
+        // No view reads itself through others, so one of them needs none that is left.
+        let needs = |view: &View| left.iter().any(|other| view.reads(&other.keyspace, &other.name));
+        let next = left.iter().position(|view| !needs(view));
+        all.push(self::view(left.remove(next.unwrap_or(0))));
+    }
+    all
 }
 
 /// A keyspace with its types and tables; those that are attached come from files.

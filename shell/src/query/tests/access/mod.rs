@@ -1,5 +1,7 @@
 //! Roles as statements make them, and what sessions of roles may do.
 
+mod view;
+
 use tidegate_engine::{Permission, Resource};
 
 use super::World;
@@ -163,6 +165,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("CREATE TABLE x (PRIMARY KEY (pk)) AS SELECT pk FROM t", "CREATE on KEYSPACE default"),
     ("CREATE TYPE x (a int)", "CREATE on KEYSPACE default"),
     ("DROP TYPE k.x", "DROP on KEYSPACE k"),
+    ("CREATE VIEW x AS SELECT v FROM k.u", "CREATE on KEYSPACE default"),
+    ("DROP VIEW k.x", "DROP on TABLE k.x"),
     ("ALTER TABLE t WITH comment = 'x'", "ALTER on TABLE default.t"),
     ("ALTER TABLE k.u ADD w int", "ALTER on TABLE k.u"),
     ("DROP TABLE k.u", "DROP on TABLE k.u"),
@@ -224,6 +228,7 @@ const FREE: &[&str] = &[
     "SET tidegate.bypass_cache = true",
     "SHOW TABLES",
     "SHOW KEYSPACES",
+    "SELECT * FROM system.views",
     "DESCRIBE TABLE default.t",
     "SHOW POLICIES",
     "SHOW SERVICE LEVELS",
@@ -286,6 +291,11 @@ async fn with_its_right_each_statement_runs_and_with_another_it_does_not() {
         (vec![(Modify, &k)], "BEGIN BATCH DELETE FROM k.u WHERE pk = 2; APPLY BATCH"),
         (vec![(Alter, &t)], "ALTER TABLE t WITH comment = 'x'"),
         (vec![(Create, &k)], "CREATE TABLE k.x (a int PRIMARY KEY)"),
+        (
+            vec![(Create, &k), (Select, &t)],
+            "CREATE TABLE k.y (PRIMARY KEY (pk)) AS SELECT * FROM t",
+        ),
+        (vec![(Create, &k), (Select, &t)], "CREATE VIEW k.z AS SELECT pk FROM t"),
         (vec![(Drop, &u)], "DROP TABLE k.u"),
         (vec![(Create, &Resource::AllKeyspaces)], "CREATE KEYSPACE x"),
         (vec![(Alter, &Resource::Administration)], "FLUSH t"),

@@ -8,3 +8,4 @@ mod partition_limit;
 mod result;
 mod stamp;
 mod timeout;
+mod view;
