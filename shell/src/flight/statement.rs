@@ -113,7 +113,13 @@ pub(super) async fn plan(
             }
             Some(_) => {}
             // A write needs no plan to be told from a query.
-            None => return done(run(session, &bound, &prepared, rows.as_ref()).await?),
+            None => {
+                let outcome = run(session, &bound, &prepared, rows.as_ref()).await?;
+                return match &outcome.kind {
+                    OutcomeKind::Decided(_) => decided(outcome, form),
+                    _ => done(outcome),
+                };
+            }
         }
     }
     let description = describe(session, &prepared, rows.as_ref()).await?;

@@ -144,10 +144,8 @@ impl Session {
         if self.caller == Caller::Owner {
             return Ok(());
         }
-        let is_query = short.rows_schema().is_some();
-        let permission = if is_query { Permission::Select } else { Permission::Modify };
-        let table = short.table();
-        self.allow(&[Need::new(permission, Resource::table(&table.keyspace, &table.name))])
+        let needs: Vec<Need> = short.grants().iter().cloned().map(Need::Right).collect();
+        self.allow(&needs)
     }
 }
 

@@ -142,6 +142,11 @@ pub struct Batch {
     pub writes: Vec<Write>,
 }
 
+impl Batch {
+    /// Most statements of one batch.
+    pub const STATEMENTS_MAX: usize = 4096;
+}
+
 /// `USING TTL n AND TIMESTAMP n`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Using {

@@ -39,8 +39,8 @@ enum Verb {
     Delete(Vec<Name>),
 }
 
-/// The new value of a column.
-enum Assigned {
+/// A value that a column gets, or is compared with.
+pub enum Assigned {
     Parameter(usize),
     /// `None` is null.
     Constant(Option<Value>),
@@ -50,7 +50,7 @@ impl Change {
     /// Looks up the names of a statement, and makes its constants fit their columns. `types` learns
     /// which parameters it wants.
     pub fn new(shape: ChangeShape, table: &SchemaRef, types: &mut [ArrowType]) -> Option<Self> {
-        let ChangeShape { table: name, verb, conditions, using } = shape;
+        let ChangeShape { table: name, verb, conditions, using, .. } = shape;
         want_numbers(using, types)?;
         let verb = match verb {
             ChangeVerb::Update(shapes) => {
@@ -98,23 +98,30 @@ impl Change {
         parameters: Option<&RecordBatch>,
     ) -> Result<Option<Vec<Mutation>>> {
         let rows = match parameters {
-            None if self.parameter_count == 0 => return Ok(self.of_row(database, &[])),
+            None if self.parameter_count == 0 => {
+                return Ok(self.of_row(database, &[], None).map(|(_, writes)| writes));
+            }
             Some(rows) if rows.num_columns() == self.parameter_count => rows,
             _ => return Ok(None),
         };
         let mut writes = Vec::with_capacity(rows.num_rows());
         for row in 0..rows.num_rows() {
-            match self.of_row(database, &row_of(rows, row)?) {
-                Some(mutations) => writes.extend(mutations),
+            match self.of_row(database, &row_of(rows, row)?, None) {
+                Some((_, mutations)) => writes.extend(mutations),
                 None => return Ok(None),
             }
         }
         Ok((!writes.is_empty()).then_some(writes))
     }
 
-    /// What one row of parameters writes.
-    fn of_row(&self, database: &Database, values: &[ScalarValue]) -> Option<Vec<Mutation>> {
-        let options = options(self.using, database, values)?;
+    /// What one row of parameters touches and writes, at the time of a batch if it is part of one.
+    pub fn of_row(
+        &self,
+        database: &Database,
+        values: &[ScalarValue],
+        of_batch: Option<i64>,
+    ) -> Option<(Target, Vec<Mutation>)> {
+        let options = options(self.using, database, values, of_batch)?;
         let whose = match self.verb {
             Verb::Update(_) => Keys::Named,
             Verb::Delete(_) => Keys::Own,
@@ -137,13 +144,13 @@ impl Change {
                 write::delete(&self.table, &self.name, columns, &target, &changes, &options)
             }
         };
-        written.ok()
+        written.ok().map(|written| (target, written))
     }
 }
 
 impl Assigned {
     /// `None` where the planner has rules of its own for such a value.
-    fn of(operand: &Operand, column: &Column, types: &mut [ArrowType]) -> Option<Self> {
+    pub fn of(operand: &Operand, column: &Column, types: &mut [ArrowType]) -> Option<Self> {
         if !is_single(&column.ty) || column.ty == DataType::Counter {
             return None;
         }
@@ -163,7 +170,7 @@ impl Assigned {
     }
 
     /// The value with these parameters; `None` where one is of another type.
-    fn value(&self, values: &[ScalarValue], column: &Column) -> Option<Option<Value>> {
+    pub fn value(&self, values: &[ScalarValue], column: &Column) -> Option<Option<Value>> {
         match self {
             Assigned::Constant(value) => Some(value.clone()),
             Assigned::Parameter(n) => {

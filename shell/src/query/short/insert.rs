@@ -79,7 +79,7 @@ impl Insert {
         parameters: Option<&RecordBatch>,
         context: &RunContext<'_>,
     ) -> Result<Option<Outcome>> {
-        let Some(mut rows) = self.rows(database, parameters) else { return Ok(None) };
+        let Some(mut rows) = self.rows(database, parameters, None) else { return Ok(None) };
         let count = rows.len() as u64;
         // Of two rows with one key the later wins.
         match self.using.timestamp {
@@ -90,14 +90,31 @@ impl Insert {
         Ok(Some(Outcome::count(count)))
     }
 
-    fn rows(&self, database: &Database, parameters: Option<&RecordBatch>) -> Option<Vec<Mutation>> {
+    /// What one row of parameters writes, at the time of a batch if it is part of one.
+    pub fn of_row(
+        &self,
+        database: &Database,
+        row: Option<&RecordBatch>,
+        of_batch: Option<i64>,
+    ) -> Option<Vec<Mutation>> {
+        // Where the values are constants, parameters are those of other statements of the batch.
+        let is_constant = matches!(self.values, Values::Constants(_));
+        self.rows(database, row.filter(|_| !is_constant), of_batch)
+    }
+
+    fn rows(
+        &self,
+        database: &Database,
+        parameters: Option<&RecordBatch>,
+        of_batch: Option<i64>,
+    ) -> Option<Vec<Mutation>> {
         let arrays = match (&self.values, parameters) {
             (Values::Constants(arrays), None) => arrays.clone(),
             (Values::Parameters(places), Some(parameters)) => self.bound(places, parameters)?,
             _ => return None,
         };
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), arrays).ok()?;
-        let options = options(self.using, database, &self.numbers(parameters)?)?;
+        let options = options(self.using, database, &self.numbers(parameters)?, of_batch)?;
         mutations(&self.table, &batch, &options).ok()?.into_iter().collect::<Result<_, _>>().ok()
     }
 

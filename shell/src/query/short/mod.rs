@@ -7,8 +7,9 @@
 //! | statement | what the short path takes |
 //! |---|---|
 //! | SELECT | columns, stamps or `*` of a table, key columns beside values, ORDER BY, LIMIT |
-//! | INSERT | VALUES of one or more rows, USING |
-//! | UPDATE, DELETE | key columns compared with values, values of single columns, USING |
+//! | INSERT | VALUES of one or more rows, USING, IF NOT EXISTS |
+//! | UPDATE, DELETE | key columns compared with values, values of single columns, USING, IF |
+//! | BEGIN BATCH | these writes |
 //!
 //! A value is a parameter, a whole number or a text. Invariant: the short path answers as the
 //! planner's path does. Where it is not sure, it answers nothing and the planner decides: an
@@ -17,14 +18,17 @@
 //! EXPLAIN shows what the planner would do, and then the path that is taken.
 //!
 //! `shape` reads tokens, `value` makes values fit, `condition` and `using` look up what statements
-//! share, `select`, `insert` and `change` run, `selected` says what a SELECT gives. `together`
-//! reads for many rows of parameters, `session` asks them all, `analyze` tells what a read did.
+//! share, `select`, `insert`, `change` and `batch` run, `one_write` decides, `selected` says what a
+//! SELECT gives. `together` reads for many rows of parameters, `session` asks them all, `analyze`
+//! tells what a read did.
 
 mod analyze;
+mod batch;
 mod change;
 mod condition;
 mod insert;
 mod lookup;
+mod one_write;
 mod select;
 mod selected;
 mod session;
@@ -39,11 +43,13 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use sqlparser::tokenizer::TokenWithSpan;
-use tidegate_engine::{Catalog, Database, ReadCommand, SchemaRef as TableRef};
+use tidegate_engine::{
+    Catalog, Database, Grant, Permission, ReadCommand, Resource, SchemaRef as TableRef,
+};
 
-use self::change::Change;
-use self::insert::Insert;
+use self::batch::Batch;
 use self::lookup::RunContext;
+use self::one_write::OneWrite;
 use self::select::Select;
 use self::shape::Shape;
 use super::error::Result;
@@ -56,13 +62,14 @@ pub struct Short {
     kind: Kind,
     /// One field a parameter, as a description of the statement has them.
     parameters: SchemaRef,
-    table: TableRef,
+    /// What its caller needs.
+    grants: Vec<Grant>,
 }
 
 enum Kind {
     Select(Select),
-    Insert(Insert),
-    Change(Change),
+    Write(OneWrite),
+    Batch(Batch),
 }
 
 impl Short {
@@ -74,30 +81,43 @@ impl Short {
         catalog: &Catalog,
         keyspace: &str,
     ) -> Option<Self> {
-        let shape = Shape::read(tokens)?;
-        let TableName { keyspace: named, table } = shape.table();
-        let keyspace = named.as_ref().map_or(keyspace, |name| &name.value);
-        let table = catalog.table(keyspace, &table.value)?;
-        let is_attached = catalog.is_attached(keyspace, &table.name);
+        let find = |name: &TableName| {
+            let keyspace = name.keyspace.as_ref().map_or(keyspace, |name| &name.value);
+            let table = catalog.table(keyspace, &name.table.value)?;
+            Some((Arc::clone(table), catalog.is_attached(keyspace, &table.name)))
+        };
+        // The planner's path says why nothing is written to one that is attached.
+        let written = |name: &TableName| -> Option<TableRef> {
+            find(name).filter(|(_, is_attached)| !is_attached).map(|(table, _)| table)
+        };
         let mut types = vec![ArrowType::Null; parameter_count];
-        let kind = match shape {
+        let (kind, grants) = match Shape::read(tokens)? {
             Shape::Select(shape) => {
-                Kind::Select(Select::new(shape, table, is_attached, &mut types)?)
+                let (table, is_attached) = find(&shape.table)?;
+                let resource = Resource::table(&table.keyspace, &table.name);
+                let select = Select::new(shape, &table, is_attached, &mut types)?;
+                (Kind::Select(select), vec![Grant::new(Permission::Select, resource)])
             }
-            // The planner's path says why nothing is written there.
-            Shape::Insert(_) | Shape::Change(_) if is_attached => return None,
-            Shape::Insert(shape) => Kind::Insert(Insert::new(shape, table, &mut types)?),
-            Shape::Change(shape) => Kind::Change(Change::new(shape, table, &mut types)?),
+            Shape::Write(shape) => {
+                let table = written(shape.table())?;
+                let write = OneWrite::new(shape, &table, &mut types)?;
+                let grants = write.grants().collect();
+                (Kind::Write(write), grants)
+            }
+            Shape::Batch(shape) => {
+                let batch = Batch::new(shape, &written, &mut types)?;
+                let grants = batch.grants().collect();
+                (Kind::Batch(batch), grants)
+            }
         };
         let field = |(n, ty): (usize, ArrowType)| Field::new(format!("${}", n + 1), ty, true);
         let fields: Vec<Field> = types.into_iter().enumerate().map(field).collect();
-        let (parameters, table) = (Arc::new(Schema::new(fields)), Arc::clone(table));
-        Some(Short { kind, parameters, table })
+        Some(Short { kind, parameters: Arc::new(Schema::new(fields)), grants })
     }
 
-    /// The table that it reads or writes.
-    pub(super) fn table(&self) -> &TableRef {
-        &self.table
+    /// What its caller needs.
+    pub(super) fn grants(&self) -> &[Grant] {
+        &self.grants
     }
 
     /// The types that parameters are wanted in.
@@ -109,7 +129,7 @@ impl Short {
     pub fn rows_schema(&self) -> Option<&SchemaRef> {
         match &self.kind {
             Kind::Select(select) => Some(select.schema()),
-            Kind::Insert(_) | Kind::Change(_) => None,
+            Kind::Write(_) | Kind::Batch(_) => None,
         }
     }
 
@@ -125,7 +145,7 @@ impl Short {
     pub(super) fn takes_values(&self, values: &[ScalarValue]) -> bool {
         match &self.kind {
             Kind::Select(select) => select.command(values, false).is_some(),
-            Kind::Insert(_) | Kind::Change(_) => true,
+            Kind::Write(_) | Kind::Batch(_) => true,
         }
     }
 
@@ -134,7 +154,7 @@ impl Short {
     fn command(&self, values: &[ScalarValue], past_cache: bool) -> Option<ReadCommand> {
         match &self.kind {
             Kind::Select(select) => select.command(values, past_cache),
-            Kind::Insert(_) | Kind::Change(_) => None,
+            Kind::Write(_) | Kind::Batch(_) => None,
         }
     }
 
@@ -142,7 +162,10 @@ impl Short {
     pub(super) fn path(&self) -> &'static str {
         match &self.kind {
             Kind::Select(_) => "short: one read, without this plan",
-            Kind::Insert(_) | Kind::Change(_) => "short: one write, without this plan",
+            Kind::Write(write) if write.is_conditional() => {
+                "short: one decision, without this plan"
+            }
+            Kind::Write(_) | Kind::Batch(_) => "short: one write, without this plan",
         }
     }
 
@@ -175,8 +198,8 @@ impl Short {
                 Some(rows) => select.run(database, &rows, context).await,
                 None => Ok(None),
             },
-            Kind::Insert(insert) => insert.run(database, parameters, context).await,
-            Kind::Change(change) => change.run(database, parameters, context).await,
+            Kind::Write(write) => write.run(database, parameters, context).await,
+            Kind::Batch(batch) => batch.run(database, parameters, context).await,
         }
     }
 }

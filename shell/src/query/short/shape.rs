@@ -7,7 +7,7 @@ use datafusion::logical_expr::Operator;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 use tidegate_engine::batch::StampKind;
 
-use crate::query::parse::{Cursor, Name, TableName, Using, UsingValue};
+use crate::query::parse::{Cursor, IfOperator, Name, TableName, Using, UsingValue};
 
 /// Words that cannot be names here: SQL gives them a meaning of their own.
 const RESERVED: &[&str] = &[
@@ -129,6 +129,7 @@ pub struct InsertShape {
     pub columns: Vec<Name>,
     pub rows: Vec<Vec<Operand>>,
     pub using: Using,
+    pub condition: Option<IfShape>,
 }
 
 /// An UPDATE or DELETE.
@@ -138,6 +139,7 @@ pub struct ChangeShape {
     pub verb: ChangeVerb,
     pub conditions: Vec<Condition>,
     pub using: Using,
+    pub condition: Option<IfShape>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,11 +150,43 @@ pub enum ChangeVerb {
     Delete(Vec<Name>),
 }
 
+/// `IF …` at the end of a write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IfShape {
+    NotExists,
+    Exists,
+    /// A column, an operator, and what it is compared with: one value, of IN one or more.
+    All(Vec<(Name, IfOperator, Vec<Operand>)>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WriteShape {
+    Insert(InsertShape),
+    Change(ChangeShape),
+}
+
+impl WriteShape {
+    pub fn table(&self) -> &TableName {
+        match self {
+            WriteShape::Insert(insert) => &insert.table,
+            WriteShape::Change(change) => &change.table,
+        }
+    }
+}
+
+/// `BEGIN BATCH … APPLY BATCH`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BatchShape {
+    pub is_logged: bool,
+    pub timestamp: Option<UsingValue>,
+    pub writes: Vec<WriteShape>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shape {
     Select(SelectShape),
-    Insert(InsertShape),
-    Change(ChangeShape),
+    Write(WriteShape),
+    Batch(BatchShape),
 }
 
 impl Shape {
@@ -161,25 +195,56 @@ impl Shape {
         let mut cursor = Cursor::new(tokens);
         let shape = if cursor.take_word("select") {
             Shape::Select(select(&mut cursor)?)
-        } else if cursor.take_word("insert") {
-            Shape::Insert(insert(&mut cursor)?)
-        } else if cursor.take_word("update") {
-            Shape::Change(update(&mut cursor)?)
-        } else if cursor.take_word("delete") {
-            Shape::Change(delete(&mut cursor)?)
+        } else if cursor.take_word("begin") {
+            Shape::Batch(batch(&mut cursor)?)
         } else {
-            return None;
+            Shape::Write(write(&mut cursor)?)
         };
         cursor.expect_end().ok()?;
         Some(shape)
     }
+}
 
-    pub fn table(&self) -> &TableName {
-        match self {
-            Shape::Select(select) => &select.table,
-            Shape::Insert(insert) => &insert.table,
-            Shape::Change(change) => &change.table,
+fn write(cursor: &mut Cursor<'_>) -> Option<WriteShape> {
+    Some(if cursor.take_word("insert") {
+        WriteShape::Insert(insert(cursor)?)
+    } else if cursor.take_word("update") {
+        WriteShape::Change(update(cursor)?)
+    } else if cursor.take_word("delete") {
+        WriteShape::Change(delete(cursor)?)
+    } else {
+        return None;
+    })
+}
+
+/// What follows BEGIN.
+fn batch(cursor: &mut Cursor<'_>) -> Option<BatchShape> {
+    let is_logged = !cursor.take_word("unlogged");
+    if is_logged {
+        cursor.take_word("logged");
+    }
+    if !cursor.take_word("batch") {
+        return None;
+    }
+    let timestamp = match cursor.take_words(&["using", "timestamp"]) {
+        true => Some(using_value(cursor)?),
+        false => None,
+    };
+    let mut writes = Vec::new();
+    let mut is_open = true;
+    loop {
+        while cursor.take(&Token::SemiColon) {
+            is_open = true;
         }
+        if cursor.take_words(&["apply", "batch"]) {
+            return Some(BatchShape { is_logged, timestamp, writes });
+        }
+        // Between two statements stands a semicolon.
+        if !is_open {
+            return None;
+        }
+        writes.push(write(cursor)?);
+        is_open = false;
     }
 }
 
@@ -253,8 +318,12 @@ fn insert(cursor: &mut Cursor<'_>) -> Option<InsertShape> {
     while cursor.take(&Token::Comma) {
         rows.push(row(cursor)?);
     }
-    let using = using(cursor)?;
-    Some(InsertShape { table, columns, rows, using })
+    let mut given = using(cursor)?;
+    let condition = if_clause(cursor)?;
+    if condition.is_some() && given == Using::default() {
+        given = using(cursor)?;
+    }
+    Some(InsertShape { table, columns, rows, using: given, condition })
 }
 
 fn update(cursor: &mut Cursor<'_>) -> Option<ChangeShape> {
@@ -267,8 +336,9 @@ fn update(cursor: &mut Cursor<'_>) -> Option<ChangeShape> {
     while cursor.take(&Token::Comma) {
         assigned.push(assignment(cursor)?);
     }
-    let conditions = conditions(cursor)?;
-    Some(ChangeShape { table, verb: ChangeVerb::Update(assigned), conditions, using })
+    let (conditions, condition) = (conditions(cursor)?, if_clause(cursor)?);
+    let verb = ChangeVerb::Update(assigned);
+    Some(ChangeShape { table, verb, conditions, using, condition })
 }
 
 fn assignment(cursor: &mut Cursor<'_>) -> Option<(Name, Operand)> {
@@ -289,8 +359,9 @@ fn delete(cursor: &mut Cursor<'_>) -> Option<ChangeShape> {
     }
     let table = table(cursor)?;
     let using = using(cursor)?;
-    let conditions = conditions(cursor)?;
-    Some(ChangeShape { table, verb: ChangeVerb::Delete(columns), conditions, using })
+    let (conditions, condition) = (conditions(cursor)?, if_clause(cursor)?);
+    let verb = ChangeVerb::Delete(columns);
+    Some(ChangeShape { table, verb, conditions, using, condition })
 }
 
 /// `WHERE condition AND …`: without a condition there is no named partition.
@@ -303,6 +374,42 @@ fn conditions(cursor: &mut Cursor<'_>) -> Option<Vec<Condition>> {
         conditions.push(condition(cursor)?);
     }
     Some(conditions)
+}
+
+/// `IF [NOT] EXISTS`, `IF column operator value AND …`, or nothing.
+fn if_clause(cursor: &mut Cursor<'_>) -> Option<Option<IfShape>> {
+    if !cursor.take_word("if") {
+        return Some(None);
+    }
+    if cursor.take_words(&["not", "exists"]) {
+        return Some(Some(IfShape::NotExists));
+    }
+    if cursor.take_word("exists") {
+        return Some(Some(IfShape::Exists));
+    }
+    let mut all = vec![comparison(cursor)?];
+    while cursor.take_word("and") {
+        all.push(comparison(cursor)?);
+    }
+    Some(Some(IfShape::All(all)))
+}
+
+fn comparison(cursor: &mut Cursor<'_>) -> Option<(Name, IfOperator, Vec<Operand>)> {
+    let column = name(cursor)?;
+    if cursor.take_word("in") {
+        return Some((column, IfOperator::In, row(cursor)?));
+    }
+    let operator = match cursor.peek()? {
+        Token::Eq => IfOperator::Equal,
+        Token::Neq => IfOperator::NotEqual,
+        Token::Lt => IfOperator::Less,
+        Token::LtEq => IfOperator::LessOrEqual,
+        Token::Gt => IfOperator::Greater,
+        Token::GtEq => IfOperator::GreaterOrEqual,
+        _ => return None,
+    };
+    cursor.skip_to(cursor.position() + 1);
+    Some((column, operator, vec![operand(cursor)?]))
 }
 
 /// `USING TTL n AND TIMESTAMP n`, or nothing.
@@ -319,17 +426,20 @@ fn using(cursor: &mut Cursor<'_>) -> Option<Using> {
         } else {
             return None;
         };
-        let value = match operand(cursor)? {
-            Operand::Number(number @ 0..) => UsingValue::Number(number),
-            Operand::Parameter(n) => UsingValue::Parameter(n),
-            _ => return None,
-        };
-        if place.replace(value).is_some() {
+        if place.replace(using_value(cursor)?).is_some() {
             return None;
         }
         if !cursor.take_word("and") {
             return Some(using);
         }
+    }
+}
+
+fn using_value(cursor: &mut Cursor<'_>) -> Option<UsingValue> {
+    match operand(cursor)? {
+        Operand::Number(number @ 0..) => Some(UsingValue::Number(number)),
+        Operand::Parameter(n) => Some(UsingValue::Parameter(n)),
+        _ => None,
     }
 }
 

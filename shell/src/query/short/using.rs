@@ -18,8 +18,14 @@ pub fn want_numbers(using: Using, types: &mut [ArrowType]) -> Option<()> {
     Some(())
 }
 
-/// Options of a write that happens now; `None` where a value is no number, or is too large.
-pub fn options(using: Using, database: &Database, values: &[ScalarValue]) -> Option<WriteOptions> {
+/// Options of a write that happens now, or at the time of its batch; `None` where a value is no
+/// number, or is too large.
+pub fn options(
+    using: Using,
+    database: &Database,
+    values: &[ScalarValue],
+    of_batch: Option<i64>,
+) -> Option<WriteOptions> {
     let number = |value: UsingValue| match value {
         UsingValue::Number(number) => Some(number),
         UsingValue::Parameter(n) => match values.get(n.checked_sub(1)?)? {
@@ -33,7 +39,7 @@ pub fn options(using: Using, database: &Database, values: &[ScalarValue]) -> Opt
     };
     let timestamp = match using.timestamp {
         Some(timestamp) => number(timestamp)?,
-        None => database.timestamp_us(),
+        None => of_batch.unwrap_or_else(|| database.timestamp_us()),
     };
     let now_seconds = i32::try_from(database.clock().wall_seconds()).unwrap_or(i32::MAX);
     Some(WriteOptions { timestamp, ttl, now_seconds })

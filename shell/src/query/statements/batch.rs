@@ -8,9 +8,6 @@ use crate::query::error::{QueryError, Result, Span};
 use crate::query::parse::statement::{is_word, span_of};
 use crate::query::parse::{Batch, Cursor, Write, balance, check_depth, using_value, write};
 
-/// Most statements of one batch.
-const STATEMENTS_MAX: usize = 4096;
-
 /// Reads a whole batch.
 ///
 /// Errors: `Syntax`; `Unsupported` for what is no write; those of reading a write.
@@ -28,10 +25,11 @@ pub fn read(tokens: &[TokenWithSpan]) -> Result<Batch> {
         false => None,
     };
     let parts = statements(&mut cursor)?;
-    if parts.len() > STATEMENTS_MAX {
+    if parts.len() > Batch::STATEMENTS_MAX {
         return Err(QueryError::unsupported(format!(
-            "a batch has {} statements, {STATEMENTS_MAX} at most are possible",
-            parts.len()
+            "a batch has {} statements, {} at most are possible",
+            parts.len(),
+            Batch::STATEMENTS_MAX
         ))
         .at(span)
         .with_help("write several batches, or load many rows with COPY or an ingest"));

@@ -140,6 +140,84 @@ const WRITES: &[(&str, bool)] = &[
         "UPDATE u SET x = 3 WHERE id = '6B29FC40-CA47-1067-B31D-00DD010662DA' AND at = '9.0.0.1'",
         true,
     ),
+    ("INSERT INTO t (pk, a, b, v) VALUES (7, 1, 1, 'no') IF NOT EXISTS", true),
+    ("INSERT INTO t (pk, a, b, v) VALUES (7, 9, 1, 'yes') IF NOT EXISTS USING TTL 100", true),
+    ("INSERT INTO t (pk, a, b, v) VALUES (7, 9, 2, 'yes') USING TTL 100 IF NOT EXISTS", true),
+    ("INSERT INTO t (pk, s) VALUES (11, 'first') IF NOT EXISTS", true),
+    ("INSERT INTO t (pk, s) VALUES (11, 'second') IF NOT EXISTS", true),
+    ("INSERT INTO t (pk, a, b) VALUES (7, 9, 3), (7, 9, 4) IF NOT EXISTS", true),
+    ("INSERT INTO t (pk, a, b) VALUES (7, 9, 3) IF EXISTS", false),
+    ("INSERT INTO t (pk, a, b) VALUES (7, 9, 3) IF NOT EXISTS USING TIMESTAMP 5", false),
+    ("UPDATE t SET w = 1 WHERE pk = 7 AND a = 9 AND b = 1 IF v = 'yes' AND w = NULL", true),
+    ("UPDATE t SET w = 2 WHERE pk = 7 AND a = 9 AND b = 1 IF w IN (3, 1) AND v != 'no'", true),
+    ("UPDATE t SET w = 3 WHERE pk = 7 AND a = 9 AND b = 1 IF w > 2", true),
+    ("UPDATE t SET w = 3 WHERE pk = 7 AND a = 9 AND b = 1 IF w >= 2 AND w <= 2 AND w < 3", true),
+    ("UPDATE t SET s = 'third' WHERE pk = 11 IF s = 'first'", true),
+    ("UPDATE t SET v = 'x' WHERE pk = 11 IF s = 'third'", true),
+    ("UPDATE t SET v = 'x' WHERE pk = 11 AND a = 1 AND b = 1 IF EXISTS", true),
+    ("UPDATE t SET v = 'x' WHERE pk = 7 AND a = 9 AND b = 1 IF EXISTS", true),
+    ("UPDATE t SET v = 'x' WHERE pk = 7 AND a = 9 IF EXISTS", true),
+    ("UPDATE t SET v = 'x' WHERE pk = 7 AND a = 9 AND b = 1 IF w > NULL", true),
+    ("UPDATE t SET v = 'x' WHERE pk = 7 AND a = 9 AND b = 1 IF w = '2'", false),
+    ("UPDATE t SET v = 'x' WHERE pk = 7 AND a = 9 AND b = 1 IF a = 9", false),
+    ("UPDATE t SET v = 'x' WHERE pk = 7 AND a = 9 AND b = 1 IF w = 1 + 1", false),
+    ("UPDATE t SET v = 'x' WHERE pk = 7 AND a = 9 AND b = 1 IF w IN ()", false),
+    ("UPDATE t SET v = 'x' WHERE pk = 7 AND a = 9 AND b = 1 IF nosuch = 1", false),
+    ("UPDATE t SET v = 'x' WHERE pk = 7 AND a = 9 AND b = 1 IF", false),
+    ("UPDATE t SET v = 'x' WHERE pk = 7 AND a = 9 AND b = 1 IF NOT EXISTS", false),
+    ("UPDATE t USING TIMESTAMP 5 SET v = 'x' WHERE pk = 7 AND a = 9 AND b = 1 IF EXISTS", false),
+    ("DELETE FROM t WHERE pk = 7 AND a = 9 AND b = 2 IF v = 'no'", true),
+    ("DELETE FROM t WHERE pk = 7 AND a = 9 AND b = 2 IF EXISTS", true),
+    ("DELETE w FROM t WHERE pk = 7 AND a = 9 AND b = 1 IF w = 3", true),
+    ("DELETE FROM t WHERE pk = 7 IF EXISTS", true),
+    (
+        "BEGIN BATCH INSERT INTO t (pk, a, b, v) VALUES (12, 1, 1, 'x'), (12, 1, 1, 'a'); \
+         UPDATE t SET w = 5 WHERE pk = 12 AND a = 1 AND b = 2; \
+         DELETE FROM t WHERE pk = 9 AND a = 3; APPLY BATCH",
+        true,
+    ),
+    (
+        "BEGIN UNLOGGED BATCH USING TIMESTAMP 9000000000000000 \
+         INSERT INTO t (pk, a, b, v) VALUES (12, 2, 1, 'late') USING TTL 100; \
+         INSERT INTO u (id, at, x) VALUES ('6B29FC40-CA47-1067-B31D-00DD010662DB', '::2', 1) \
+         APPLY BATCH",
+        true,
+    ),
+    (
+        "BEGIN LOGGED BATCH UPDATE t USING TIMESTAMP 5 SET v = 'old' WHERE pk = 12 AND a = 2 \
+         AND b = 1; ; APPLY BATCH",
+        true,
+    ),
+    (
+        "BEGIN BATCH INSERT INTO t (pk, a, b, v) VALUES (12, 3, 1, 'x') IF NOT EXISTS; \
+         UPDATE t SET w = 6 WHERE pk = 12 AND a = 1 AND b = 1 IF v IN ('x', 'a'); \
+         UPDATE t SET s = 'both' WHERE pk = 12; APPLY BATCH",
+        true,
+    ),
+    (
+        "BEGIN BATCH INSERT INTO t (pk, a, b, v) VALUES (12, 3, 1, 'y') IF NOT EXISTS; \
+         UPDATE t SET s = 'none' WHERE pk = 12; APPLY BATCH",
+        true,
+    ),
+    // These are refused, by the planner's path.
+    (
+        "BEGIN BATCH UPDATE t SET w = 6 WHERE pk = 12 AND a = 1 AND b = 1 IF EXISTS; \
+         UPDATE t SET s = 's' WHERE pk = 13; APPLY BATCH",
+        true,
+    ),
+    (
+        "BEGIN BATCH USING TIMESTAMP 5 UPDATE t SET s = 's' WHERE pk = 12; \
+         UPDATE t USING TIMESTAMP 5 SET s = 's' WHERE pk = 12; APPLY BATCH",
+        false,
+    ),
+    ("BEGIN BATCH APPLY BATCH", false),
+    (
+        "BEGIN BATCH UPDATE t SET s = 's' WHERE pk = 12 UPDATE t SET s = 's' WHERE pk = 12; APPLY BATCH",
+        false,
+    ),
+    ("BEGIN BATCH UPDATE t SET w = w + 1 WHERE pk = 12 AND a = 1 AND b = 1; APPLY BATCH", false),
+    ("BEGIN BATCH UPDATE nosuch SET s = 's' WHERE pk = 12; APPLY BATCH", false),
+    ("BEGIN BATCH SELECT 1; APPLY BATCH", false),
     // Its values are refused as they are written, which leaves the answer to the planner.
     ("INSERT INTO u (id, at, x) VALUES ('none', '::1', 1)", true),
 ];
@@ -258,7 +336,8 @@ async fn writes_leave_what_the_planner_leaves() {
             });
         }
         for text in [
-            "SELECT * FROM t WHERE pk IN (7, 8, 9, 10) ORDER BY pk, a, b",
+            "SELECT * FROM t WHERE pk IN (7, 8, 9, 10, 11, 12) ORDER BY pk, a, b",
+            "SELECT a, b, writetime(v) FROM t WHERE pk = 12 AND a = 2",
             "SELECT * FROM weather WHERE origin IN ('X')",
             "SELECT * FROM u ORDER BY x",
         ] {
@@ -359,10 +438,15 @@ async fn rows_of_parameters_are_written_in_their_order() {
     assert!(left[0][0].contains("3 written"), "{}", left[0][0]);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn changes_take_their_parameters_as_the_planner_does() {
-    let long = |values: Vec<i64>| Arc::new(Int64Array::from(values)) as ArrayRef;
-    let changes = [
+fn longs(values: Vec<i64>) -> ArrayRef {
+    Arc::new(Int64Array::from(values))
+}
+
+/// Changes with rows of their parameters.
+type Bound = Vec<(&'static str, Vec<ArrayRef>)>;
+
+fn plain_changes() -> Bound {
+    vec![
         (
             "UPDATE t SET v = ?, w = ? WHERE pk = ? AND a = ? AND b = ?",
             vec![
@@ -375,7 +459,7 @@ async fn changes_take_their_parameters_as_the_planner_does() {
         ),
         (
             "UPDATE t USING TTL ? AND TIMESTAMP ? SET w = 4 WHERE pk = ? AND a = 2 AND b = 2",
-            vec![long(vec![100]), long(vec![9_000_000_000_000_000]), ints([Some(1)])],
+            vec![longs(vec![100]), longs(vec![9_000_000_000_000_000]), ints([Some(1)])],
         ),
         ("UPDATE t SET w = 5 WHERE pk = ? AND a = 2 AND b = 2", vec![ints([Some(1)])]),
         ("UPDATE t SET w = 5 WHERE pk = ? AND a = 2 AND b = 2", vec![ints([None])]),
@@ -384,7 +468,7 @@ async fn changes_take_their_parameters_as_the_planner_does() {
         ("DELETE FROM t WHERE pk = ? AND a = ?", vec![ints([Some(1)]), ints([Some(4)])]),
         (
             "DELETE FROM t USING TIMESTAMP $1 WHERE pk = $2",
-            vec![long(vec![5, 6]), ints([Some(1), Some(2)])],
+            vec![longs(vec![5, 6]), ints([Some(1), Some(2)])],
         ),
         (
             "INSERT INTO t (pk, a, b, v) VALUES (?, ?, ?, ?) USING TIMESTAMP ?",
@@ -393,7 +477,7 @@ async fn changes_take_their_parameters_as_the_planner_does() {
                 ints([Some(6)]),
                 ints([Some(1)]),
                 texts([Some("x")]),
-                long(vec![5]),
+                longs(vec![5]),
             ],
         ),
         (
@@ -405,7 +489,59 @@ async fn changes_take_their_parameters_as_the_planner_does() {
                 texts([Some("z"), Some("a")]),
             ],
         ),
-    ];
+    ]
+}
+
+/// Those that depend on what is there, and batches.
+fn other_changes() -> Bound {
+    vec![
+        (
+            "INSERT INTO t (pk, a, b, v) VALUES (?, ?, ?, ?) IF NOT EXISTS",
+            vec![
+                ints([Some(1); 3]),
+                ints([Some(8), Some(8), Some(9)]),
+                ints([Some(1); 3]),
+                texts([Some("x"), Some("y"), Some("z")]),
+            ],
+        ),
+        (
+            "UPDATE t SET w = ? WHERE pk = 1 AND a = 8 AND b = 1 IF v = ? AND w IN (NULL, ?)",
+            vec![
+                ints([Some(1), Some(2), Some(3)]),
+                texts([Some("x"), Some("x"), None]),
+                ints([None, Some(1), Some(2)]),
+            ],
+        ),
+        (
+            "UPDATE t SET w = 9 WHERE pk = 1 AND a = 8 AND b = 1 IF w < ?",
+            vec![ints([Some(5), None])],
+        ),
+        ("DELETE FROM t WHERE pk = ? AND a = 9 AND b = 1 IF EXISTS", vec![ints([Some(1), None])]),
+        (
+            "BEGIN BATCH USING TIMESTAMP ? INSERT INTO t (pk, a, b, v) VALUES (?, ?, ?, ?); \
+             INSERT INTO t (pk, a, b, v) VALUES (2, 1, 1, 'two'); \
+             UPDATE t USING TTL ? SET w = ? WHERE pk = 1 AND a = 11 AND b = 1; APPLY BATCH",
+            vec![
+                longs(vec![9_000_000_000_000_000, 9_000_000_000_000_001]),
+                ints([Some(1); 2]),
+                ints([Some(11), Some(12)]),
+                ints([Some(1); 2]),
+                texts([Some("x"), Some("y")]),
+                longs(vec![1000, 2000]),
+                ints([Some(1), Some(2)]),
+            ],
+        ),
+        (
+            "BEGIN BATCH UPDATE t SET w = 1 WHERE pk = $1 AND a = 11 AND b = 1 IF w = $2; \
+             DELETE FROM t WHERE pk = $3 AND a = 12; APPLY BATCH",
+            vec![ints([Some(1), Some(2)]), ints([Some(2), Some(2)]), ints([Some(1), Some(2)])],
+        ),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_take_their_parameters_as_the_planner_does() {
+    let changes = [plain_changes(), other_changes()].concat();
     let mut left = Vec::new();
     for is_on in [false, true] {
         let world = world().await;
@@ -420,7 +556,7 @@ async fn changes_take_their_parameters_as_the_planner_does() {
             }
             all.push(seen(&world, text, Some(&rows(values.clone()))).await.1);
         }
-        all.push(world.rows("SELECT * FROM t WHERE pk = 1 ORDER BY a, b").await);
+        all.push(world.rows("SELECT * FROM t WHERE pk IN (1, 2) ORDER BY pk, a, b").await);
         left.push(all);
     }
     assert_eq!(left[0], left[1]);
@@ -434,6 +570,11 @@ async fn explain_names_the_path() {
         (true, "SELECT v FROM t WHERE pk = 1", Some("short: one read")),
         (true, "DELETE FROM t WHERE pk = 1", Some("short: one write")),
         (true, "INSERT INTO t (pk, a, b) VALUES (1, 1, 1)", Some("short: one write")),
+        (
+            true,
+            "DELETE FROM t WHERE pk = 1 AND a = 1 AND b = 1 IF v = 'x'",
+            Some("short: one decision"),
+        ),
         (true, "SELECT v FROM t WHERE pk = 1 AND b = 2", None),
         (true, "SELECT count(*) FROM t WHERE pk = 1", None),
         (false, "SELECT v FROM t WHERE pk = 1", None),

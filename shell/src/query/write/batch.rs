@@ -13,7 +13,7 @@ use datafusion::common::ScalarValue;
 use tidegate_engine::batch::{WriteOptions, expiry};
 use tidegate_engine::{ColumnId, ConditionalWrite, Mutation, SchemaRef, TableSchema};
 
-use super::condition::{answer_schema, shown_columns};
+use super::condition::{answer_schema, distinct, shown_columns};
 use super::conditional::answer;
 use super::stamp;
 use crate::query::error::{QueryError, Result};
@@ -56,7 +56,7 @@ impl Session {
             let mutation = only_partition(batch, mutations)?;
             let decision = database.write_if(ConditionalWrite { mutation, conditions }).await?;
             let (table, columns) = self.shown_of_batch(batch)?;
-            return answer(&table, &columns, &decision);
+            return answer(&table, &columns, &decision).map(Outcome::decided);
         }
         let count = mutations.iter().map(|mutation| mutation.rows.len().max(1) as u64).sum();
         match batch.is_logged {
@@ -88,16 +88,13 @@ impl Session {
     /// and what the conditions look at.
     fn shown_of_batch(&self, batch: &Batch) -> Result<(SchemaRef, Vec<ColumnId>)> {
         let table = self.table(&batch.writes[0].table)?;
-        let mut columns = key_columns(&table);
+        let mut shown = Vec::new();
         for write in &batch.writes {
             let Some(condition) = &write.condition else { continue };
             let own = self.table(&write.table)?;
-            for id in shown_columns(&own, condition)? {
-                if !columns.contains(&id) {
-                    columns.push(id);
-                }
-            }
+            shown.extend(shown_columns(&own, condition)?);
         }
+        let columns = with_key(&table, shown);
         Ok((table, columns))
     }
 
@@ -126,25 +123,37 @@ impl Session {
     }
 }
 
-fn key_columns(table: &TableSchema) -> Vec<ColumnId> {
-    let clustering = table.clustering_key_ids();
-    table.partition_key_ids().into_iter().chain(clustering).collect()
+/// The columns of the answer of a batch: the key, then those that its conditions show.
+pub(in crate::query) fn with_key(
+    table: &TableSchema,
+    shown: impl IntoIterator<Item = ColumnId>,
+) -> Vec<ColumnId> {
+    let key = table.partition_key_ids().into_iter().chain(table.clustering_key_ids());
+    distinct(key.chain(shown))
 }
 
 /// The mutations of a batch with IF as one.
 fn only_partition(batch: &Batch, mutations: Vec<Mutation>) -> Result<Mutation> {
+    if mutations.is_empty() {
+        return Err(QueryError::invalid("a batch writes nothing"));
+    }
+    of_one_partition(mutations).ok_or_else(|| {
+        QueryError::unsupported("a batch with IF writes to one partition").at(batch.span).with_help(
+            "it is decided where the partition is: write to the rows of one partition of one \
+                 table, or make several batches",
+        )
+    })
+}
+
+/// Mutations as one; `None` where they are none, or of several partitions.
+pub(in crate::query) fn of_one_partition(mutations: Vec<Mutation>) -> Option<Mutation> {
     let mut mutations = mutations.into_iter();
-    let mut all = mutations.next().ok_or_else(|| QueryError::invalid("a batch writes nothing"))?;
+    let mut all = mutations.next()?;
     for mutation in mutations {
         if mutation.table != all.table || mutation.key != all.key {
-            return Err(QueryError::unsupported("a batch with IF writes to one partition")
-                .at(batch.span)
-                .with_help(
-                    "it is decided where the partition is: write to the rows of one partition of \
-                     one table, or make several batches",
-                ));
+            return None;
         }
         all.add(mutation);
     }
-    Ok(all)
+    Some(all)
 }

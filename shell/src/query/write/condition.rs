@@ -45,33 +45,41 @@ pub fn resolve(
         let (id, column) = compared_column(table, &comparison.column)?;
         let values = comparison.operands.iter().map(|number| value_of(*number, column));
         let values = values.collect::<Result<Vec<_>>>()?;
-        Ok(Comparison { column: id, comparator: comparator(comparison.operator, values)? })
+        let span = values.first().map_or(comparison.column.span, |(_, span)| *span);
+        let values = values.into_iter().map(|(value, _)| value).collect();
+        let comparator = comparator(comparison.operator, values).ok_or_else(|| unordered(span))?;
+        Ok(Comparison { column: id, comparator })
     });
     Ok(Condition::All(all.collect::<Result<_>>()?))
 }
 
-fn comparator(operator: IfOperator, values: Vec<(Option<Value>, Span)>) -> Result<Comparator> {
+/// What a value of a column is asked; `None` where null would have to be less or greater, and where
+/// no value is given.
+pub fn comparator(operator: IfOperator, mut values: Vec<Option<Value>>) -> Option<Comparator> {
     if operator == IfOperator::In {
-        return Ok(Comparator::In(values.into_iter().map(|(value, _)| value).collect()));
+        return Some(Comparator::In(values));
     }
-    let (value, span) = values.into_iter().next().expect("a comparison has a value");
+    let value = values.pop()?;
     let order = match operator {
-        IfOperator::Equal => return Ok(Comparator::Equal(value)),
-        IfOperator::NotEqual => return Ok(Comparator::NotEqual(value)),
+        IfOperator::Equal => return Some(Comparator::Equal(value)),
+        IfOperator::NotEqual => return Some(Comparator::NotEqual(value)),
         IfOperator::Less => Comparator::Less,
         IfOperator::LessOrEqual => Comparator::LessOrEqual,
         IfOperator::Greater => Comparator::Greater,
         IfOperator::GreaterOrEqual => Comparator::GreaterOrEqual,
         IfOperator::In => unreachable!("a list was looked at above"),
     };
-    match value {
-        Some(value) => Ok(order(value)),
-        None => Err(QueryError::invalid("null is neither less nor greater than a value")
-            .at(span)
-            .with_help(
-                "IF column = null asks whether there is no value, != null whether there is",
-            )),
-    }
+    value.map(order)
+}
+
+fn unordered(span: Span) -> QueryError {
+    let error = QueryError::invalid("null is neither less nor greater than a value").at(span);
+    error.with_help("IF column = null asks whether there is no value, != null whether there is")
+}
+
+/// Whether IF may compare a column that is not part of the key.
+pub fn is_comparable(column: &Column) -> bool {
+    is_single(&column.ty) && !matches!(column.ty, DataType::Counter | DataType::Duration)
 }
 
 /// A column that IF may compare.
@@ -82,7 +90,7 @@ fn compared_column<'a>(table: &'a TableSchema, name: &Name) -> Result<(ColumnId,
             .at(name.span)
             .with_help("WHERE names the row by its key; IF compares other columns"));
     }
-    if !is_single(&column.ty) || matches!(column.ty, DataType::Counter | DataType::Duration) {
+    if !is_comparable(column) {
         let message =
             format!("IF does not compare '{}', which is {}", name.value, column.ty.sql_name());
         return Err(QueryError::unsupported(message).at(name.span).with_help(
@@ -123,16 +131,31 @@ pub fn shown_columns(table: &TableSchema, condition: &If) -> Result<Vec<ColumnId
         IfKind::NotExists => table.ids().collect(),
         IfKind::Exists => Vec::new(),
         IfKind::Compare { comparisons, .. } => {
-            let mut ids = Vec::new();
-            for comparison in comparisons {
-                let (id, _) = compared_column(table, &comparison.column)?;
-                if !ids.contains(&id) {
-                    ids.push(id);
-                }
-            }
-            ids
+            let columns = comparisons.iter().map(|one| compared_column(table, &one.column));
+            let ids = columns.map(|column| column.map(|(id, _)| id)).collect::<Result<Vec<_>>>()?;
+            distinct(ids)
         }
     })
+}
+
+/// As [`shown_columns`], of a condition whose columns are known.
+pub fn shown_of(table: &TableSchema, condition: &Condition) -> Vec<ColumnId> {
+    match condition {
+        Condition::NotExists => table.ids().collect(),
+        Condition::Exists => Vec::new(),
+        Condition::All(comparisons) => distinct(comparisons.iter().map(|one| one.column)),
+    }
+}
+
+/// Columns, each where it comes first.
+pub fn distinct(columns: impl IntoIterator<Item = ColumnId>) -> Vec<ColumnId> {
+    let mut all = Vec::new();
+    for id in columns {
+        if !all.contains(&id) {
+            all.push(id);
+        }
+    }
+    all
 }
 
 /// The schema of the answer that shows these columns.

@@ -40,7 +40,7 @@ impl Session {
         let condition = write.condition.as_ref().expect("it is called for writes with IF");
         let conditional = self.conditional(write, table, values, options).await?;
         let decision = self.database.under(self.write_terms()).write_if(conditional).await?;
-        answer(table, &shown_columns(table, condition)?, &decision)
+        answer(table, &shown_columns(table, condition)?, &decision).map(Outcome::decided)
     }
 
     /// What a write with IF depends on, for EXPLAIN.
@@ -160,31 +160,49 @@ fn only_change(
     clause: &If,
     table: &TableSchema,
     target: &Target,
-    mut mutations: Vec<Mutation>,
+    mutations: Vec<Mutation>,
 ) -> Result<(Mutation, Option<ClusteringKey>)> {
-    let parts = target.access.parts();
     let several = |what: &str| {
-        Err(QueryError::unsupported(format!("a write with IF goes to one row, and not to {what}"))
+        QueryError::unsupported(format!("a write with IF goes to one row, and not to {what}"))
             .at(write.table.table.span)
-            .with_help("write one statement for each row: each is decided by itself"))
+            .with_help("write one statement for each row: each is decided by itself")
     };
-    let [part] = &parts[..] else { return several("several partitions") };
-    if part.keys.len() != 1 || mutations.len() != 1 {
-        return several("several partitions");
-    }
-    let mutation = mutations.pop().expect("there is one");
+    one_row(target, mutations).map_err(|why| match why {
+        NotOneRow::Partitions => several("several partitions"),
+        NotOneRow::Rows => several("several rows"),
+        NotOneRow::Open => key_wanted(clause, table),
+    })
+}
+
+/// Why a change is not one of one row.
+pub(in crate::query) enum NotOneRow {
+    Partitions,
+    Rows,
+    /// The clustering key is not given whole.
+    Open,
+}
+
+/// The mutation of a change of one row, and the row; `None` for static columns alone.
+pub(in crate::query) fn one_row(
+    target: &Target,
+    mut mutations: Vec<Mutation>,
+) -> Result<(Mutation, Option<ClusteringKey>), NotOneRow> {
+    let parts = target.access.parts();
+    let [part] = &parts[..] else { return Err(NotOneRow::Partitions) };
+    let mutation = mutations.pop().filter(|_| mutations.is_empty() && part.keys.len() == 1);
+    let mutation = mutation.ok_or(NotOneRow::Partitions)?;
     let row = match part.rows.as_deref() {
         Some([row]) => Some(row.clone()),
-        Some(_) => return several("several rows"),
+        Some(_) => return Err(NotOneRow::Rows),
         None => None,
     };
     let writes_rows = !mutation.rows.is_empty()
         || !mutation.range_tombstones.is_empty()
         || mutation.deletion.is_some();
-    if row.is_none() && writes_rows {
-        return Err(key_wanted(clause, table));
+    match row.is_none() && writes_rows {
+        true => Err(NotOneRow::Open),
+        false => Ok((mutation, row)),
     }
-    Ok((mutation, row))
 }
 
 fn key_wanted(clause: &If, table: &TableSchema) -> QueryError {
@@ -199,11 +217,11 @@ fn key_wanted(clause: &If, table: &TableSchema) -> QueryError {
 }
 
 /// What a decision says to who asked.
-pub(super) fn answer(
+pub(in crate::query) fn answer(
     table: &TableSchema,
     columns: &[ColumnId],
     decision: &Decision,
-) -> Result<Outcome> {
+) -> Result<RecordBatch> {
     let schema = answer_schema(table, columns);
     let rows = match decision.is_applied() {
         true => vec![None],
@@ -212,8 +230,7 @@ pub(super) fn answer(
     let applied: ArrayRef = Arc::new(BooleanArray::from(vec![decision.is_applied(); rows.len()]));
     let mut arrays = vec![applied];
     arrays.extend(columns_of(table, columns, &rows)?);
-    let answer = RecordBatch::try_new(schema, arrays).map_err(DataFusionError::from)?;
-    Ok(Outcome::decided(answer))
+    Ok(RecordBatch::try_new(schema, arrays).map_err(DataFusionError::from)?)
 }
 
 /// The answers of a statement that ran once for each of several rows of parameters, in their order.
