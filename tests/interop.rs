@@ -4,7 +4,7 @@
 //! Apache Cassandra 5.0.5 comes from Maven Central, by `tests/interop/pom.xml`, once: the jars stay
 //! in `$TIDEGATE_INTEROP_CACHE`, or below the target directory. Without a JDK, or without Maven or
 //! a network where the jars are not there yet, the test says on stderr that it was skipped, and
-//! why. Files with counters are not among ours: counters are read, not counted.
+//! why. Files with counters are not among ours.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
 

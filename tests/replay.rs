@@ -1,9 +1,9 @@
 //! The statements that wrote Cassandra's fixtures, run through our SQL: our files say what its
 //! files say, and both answer as Cassandra did, forward and reversed.
 //!
-//! Left out, because our SQL has no counting: the table `counters`. Every literal is written as our
-//! SQL writes it (`replay/cql.rs`). Of the two tables with thousands of like rows a part is
-//! replayed.
+//! Left out, because a dump names the node that counted: the table `counters`. Every literal is
+//! written as our SQL writes it (`replay/cql.rs`). Of the two tables with thousands of like rows a
+//! part is replayed.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
 

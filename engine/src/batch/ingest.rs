@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::mutation::{Cell, CellPath, Liveness, MultiCell, Mutation, Row, Tombstone};
 use crate::schema::{
     ClusteringKey, Column, ColumnId, ColumnKind, DataType, PartitionKey, TableSchema, Value,
+    counter,
 };
 
 /// How rows are written.
@@ -212,7 +213,7 @@ pub fn put_value(
     expiry: Option<Expiry>,
 ) -> Result<()> {
     if column.ty == DataType::Counter {
-        return Err(Error::invalid("counters are read, not written"));
+        return Err(Error::invalid("a counter takes steps, as in SET c = c + 1, and no values"));
     }
     if let Some(value) = value
         && !value.fits(&column.ty)
@@ -253,6 +254,8 @@ pub enum ElementChange {
     Prepend(Value),
     /// Elements of a set, keys of a map, or numbers of fields (`SmallInt`).
     Remove(Vec<Value>),
+    /// A step of a counter, which `Database::count` takes.
+    Count(i64),
 }
 
 /// Puts into `row` what a write of single elements of a column writes. `place_us` is the moment
@@ -270,6 +273,10 @@ pub fn change_elements(
     place_us: i64,
 ) -> Result<()> {
     let ty = &column.ty;
+    if let (ElementChange::Count(by), DataType::Counter) = (change, ty) {
+        row.put(id, Cell::counter(options.timestamp, counter::step(*by)));
+        return Ok(());
+    }
     let Some(path_type) = ty.path_type() else {
         let message = format!("{} has no elements that are written one by one", ty.sql_name());
         return Err(Error::invalid(message));
@@ -286,6 +293,9 @@ pub fn change_elements(
         }
         ElementChange::Prepend(_) => {
             return Err(Error::invalid(format!("{} has no front", ty.sql_name())));
+        }
+        ElementChange::Count(_) => {
+            return Err(Error::invalid(format!("{} does not count", ty.sql_name())));
         }
         ElementChange::Remove(paths) => {
             if matches!(ty, DataType::List(_)) {

@@ -63,7 +63,11 @@ pub fn value_at(array: &dyn Array, row: usize, ty: &DataType) -> Result<Option<V
             }
             _ => return Err(cell.mismatch()),
         },
-        DataType::Counter => return Err(Error::invalid("counters are read, not written")),
+        DataType::Counter => {
+            return Err(Error::invalid(
+                "a counter takes steps, as in SET c = c + 1, and no values",
+            ));
+        }
         DataType::Frozen(inner) => return value_at(array, row, inner),
         DataType::List(element) => Value::List(cell.get(elements_at(array, row, element)?)?),
         DataType::Set(element) => {

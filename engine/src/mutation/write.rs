@@ -254,7 +254,7 @@ fn check_cell(schema: &TableSchema, column: &Column, cell: &Cell) -> Result<()> 
         };
     };
     if is_counter {
-        return Err(refusal(schema, column, "counters are read, not written"));
+        return Err(refusal(schema, column, "a counter takes steps, and no values"));
     }
     match column.ty.fixed_bytes() {
         Some(bytes) if !value.is_empty() && value.len() != bytes => {

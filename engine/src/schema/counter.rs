@@ -8,6 +8,8 @@
 use std::collections::BTreeMap;
 
 const SHARD_BYTES: usize = 32;
+/// The id of steps that no node has counted yet.
+const NOBODY: [u8; 16] = [0; 16];
 /// Added to an entry's index where the shard is global.
 const GLOBAL: i16 = i16::MIN;
 
@@ -79,34 +81,101 @@ pub fn total(context: &[u8]) -> Option<i64> {
     Some(parse(context)?.values().fold(0i64, |sum, shard| sum.wrapping_add(shard.count)))
 }
 
+/// A step of a counter that is still to be taken: a delta that no node has counted yet.
+pub fn step(by: i64) -> Vec<u8> {
+    write(&Shards::from([(NOBODY, Shard { kind: Kind::Local, clock: 0, count: by })]))
+}
+
+/// How far a step goes; `None` when the bytes are something else. Steps of one counter that were
+/// merged are one.
+pub fn step_by(context: &[u8]) -> Option<i64> {
+    let shards = parse(context)?;
+    match (shards.len(), shards.get(&NOBODY)) {
+        (1, Some(shard)) if shard.kind == Kind::Local => Some(shard.count),
+        _ => None,
+    }
+}
+
+/// The state of node `id` after it has counted on by `by`, at `at_us`: its own shard alone, which
+/// is newer than the one in `stored`. `None` when `stored` is no context, or the count of the node
+/// or of all leaves the range of a bigint.
+pub fn counted(stored: &[u8], id: [u8; 16], at_us: i64, by: i64) -> Option<Vec<u8>> {
+    let shards = if stored.is_empty() { Shards::new() } else { parse(stored)? };
+    let own = shards.get(&id).filter(|shard| shard.kind == Kind::Global);
+    let (clock, count) = own.map_or((0, 0), |own| (own.clock, own.count));
+    total(stored)?.checked_add(by)?;
+    // As a time the clock is also newer than what was counted before a deletion.
+    let clock = at_us.max(clock.checked_add(1)?);
+    let shard = Shard { kind: Kind::Global, clock, count: count.checked_add(by)? };
+    Some(write(&Shards::from([(id, shard)])))
+}
+
 /// What two versions of a counter know together; `None` when either is no context.
 pub fn merge(a: &[u8], b: &[u8]) -> Option<Vec<u8>> {
     let mut shards = parse(a)?;
     for (id, shard) in parse(b)? {
         shards.entry(id).and_modify(|own| *own = join(*own, shard)).or_insert(shard);
     }
-    let entries: Vec<i16> = shards
-        .values()
-        .enumerate()
-        .filter_map(|(i, shard)| match shard.kind {
+    // More shards than a context can name are none that a node has written.
+    i16::try_from(shards.len()).ok()?;
+    Some(write(&shards))
+}
+
+/// The context of so many shards as an `i16` can count.
+fn write(shards: &Shards) -> Vec<u8> {
+    let entry = |(i, shard): (usize, &Shard)| {
+        let index = i16::try_from(i).expect("shards were counted");
+        match shard.kind {
             Kind::Remote => None,
-            Kind::Local => i16::try_from(i).ok(),
-            Kind::Global => i16::try_from(i).ok().map(|index| index.wrapping_add(GLOBAL)),
-        })
-        .collect();
-    let mut out = i16::try_from(entries.len()).ok()?.to_be_bytes().to_vec();
+            Kind::Local => Some(index),
+            Kind::Global => Some(index.wrapping_add(GLOBAL)),
+        }
+    };
+    let entries: Vec<i16> = shards.values().enumerate().filter_map(entry).collect();
+    let count = i16::try_from(entries.len()).expect("shards were counted");
+    let mut out = count.to_be_bytes().to_vec();
     entries.iter().for_each(|entry| out.extend_from_slice(&entry.to_be_bytes()));
-    for (id, shard) in &shards {
+    for (id, shard) in shards {
         out.extend_from_slice(id);
         out.extend_from_slice(&shard.clock.to_be_bytes());
         out.extend_from_slice(&shard.count.to_be_bytes());
     }
-    Some(out)
+    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_counts_on_from_what_is_stored() {
+        let (ours, other) = ([7; 16], context(&[GLOBAL], &[(9, 5, 100)]));
+        let first = counted(&[], ours, 1000, 3).unwrap();
+        assert_eq!((total(&first), step_by(&first)), (Some(3), None));
+        // Not even a clock that stands still, or went back, gives two states one clock.
+        let second = counted(&first, ours, 1000, -5).unwrap();
+        let third = counted(&second, ours, 10, 1).unwrap();
+        for all in [[&first, &second, &third], [&third, &first, &second]] {
+            let merged = all.into_iter().fold(other.clone(), |sum, one| merge(&sum, one).unwrap());
+            assert_eq!(total(&merged), Some(99));
+            assert_eq!(total(&counted(&merged, ours, 2000, 1).unwrap()), Some(0), "its own alone");
+        }
+        let most = counted(&[], ours, 1, i64::MAX).unwrap();
+        assert_eq!(counted(&most, ours, 2, 1), None);
+        let full = context(&[GLOBAL], &[(9, 5, i64::MAX)]);
+        assert_eq!(counted(&full, ours, 2, 1), None, "the sum leaves the range");
+        assert_eq!(counted(b"x", ours, 2, 1), None);
+    }
+
+    #[test]
+    fn steps_of_one_statement_add_up() {
+        assert_eq!(step_by(&step(-4)), Some(-4));
+        assert_eq!(step_by(&merge(&step(-4), &step(9)).unwrap()), Some(5));
+        let counted = context(&[GLOBAL], &[(9, 5, 100)]);
+        for other in [&[][..], b"x", &counted, &merge(&counted, &step(1)).unwrap()] {
+            assert_eq!(step_by(other), None);
+        }
+    }
 
     fn context(entries: &[i16], shards: &[(u8, i64, i64)]) -> Vec<u8> {
         let mut out = (entries.len() as i16).to_be_bytes().to_vec();

@@ -163,6 +163,9 @@ impl Session {
         let table = self.table(&write.table)?;
         let options = self.write_options(write.using, values)?;
         expiry(&table, &options)?;
+        if element::is_counting(&table, &write.elements) {
+            return self.count(write, &table, values, &options).await;
+        }
         if write.condition.is_some() {
             return self.write_if(write, &table, values, &options).await;
         }

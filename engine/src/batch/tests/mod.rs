@@ -264,7 +264,7 @@ fn what_a_column_cannot_hold_is_refused() {
             .unwrap_err()
             .to_string()
     };
-    assert!(put(&DataType::Counter, None).contains("counters are read"));
+    assert!(put(&DataType::Counter, None).contains("a counter takes steps"));
     let list = DataType::list_of(DataType::Int);
     assert_eq!(put(&list, Some(&text("x"))), "wanted list<int>, found text");
     assert!(put(&list, Some(&Value::List(vec![text("x")]))).contains("wanted list<int>"));

@@ -1,5 +1,6 @@
 //! Writes that depend on what is there, as programs ask for them.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,10 +9,13 @@ use super::{Under, WriteBatch};
 use crate::admission::Terms;
 use crate::database::database::Database;
 use crate::database::shard::call::WriteIf;
+use crate::database::shard::conditional::{rows_of, steps};
 use crate::database::shard::{ConditionalWrite, Decision, Shard};
 use crate::error::{Error, Result};
-use crate::reader::RowCondition;
+use crate::mutation::{Mutation, Row};
+use crate::reader::{Condition, RowCondition};
 use crate::runtime::Asking;
+use crate::schema::ClusteringKey;
 
 impl Database {
     /// Writes to one partition if all conditions hold of rows of that partition. Reading, judging
@@ -26,7 +30,46 @@ impl Database {
     }
 }
 
+impl Database {
+    /// Takes the steps of counters of one partition. Reading, adding and writing are one step
+    /// there: no step of another caller is lost. Steps of several counters of the partition are
+    /// taken together or not at all.
+    ///
+    /// Errors: `Invalid` for a write that has no step, or something else than steps; else as
+    /// [`write_if`](Self::write_if). After an error of the disk nobody knows whether the steps were
+    /// taken: another try may count twice.
+    pub fn count(&self, steps: Mutation) -> Result<Deciding> {
+        self.under(Terms::default()).count(steps)
+    }
+}
+
 impl Under<'_> {
+    /// As [`Database::count`].
+    pub fn count(&self, mut write: Mutation) -> Result<Deciding> {
+        // Steps of one row are one row.
+        let mut rows: BTreeMap<ClusteringKey, Row> = BTreeMap::new();
+        for (key, row) in std::mem::take(&mut write.rows) {
+            rows.entry(key).or_default().merge(&row);
+        }
+        write.rows = rows.into_iter().collect();
+        let is_other = write.deletion.is_some() || !write.range_tombstones.is_empty();
+        let counts = |row: &Row| {
+            let only = Row { cells: row.cells.clone(), ..Row::default() };
+            only == *row && steps(row).count() == row.cells.len() && !row.cells.is_empty()
+        };
+        let is_empty = rows_of(&write).next().is_none();
+        if is_other || is_empty || !rows_of(&write).all(|(_, row)| counts(row)) {
+            return Err(Error::invalid(
+                "a write that counts has steps of counters, and nothing else",
+            ));
+        }
+        let always = || Condition::All(Vec::new());
+        let condition =
+            |row: Option<&ClusteringKey>| RowCondition { row: row.cloned(), condition: always() };
+        let conditions = rows_of(&write).map(|(row, _)| condition(row)).collect();
+        Ok(self.write_if(ConditionalWrite { mutation: write, conditions }))
+    }
+
     /// As [`Database::write_if`].
     pub fn write_if(&self, write: ConditionalWrite) -> Deciding {
         let shard = self.database.shard_of(&write.mutation.key);

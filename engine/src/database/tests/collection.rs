@@ -97,7 +97,7 @@ async fn cells_of_the_wrong_shape_are_refused_before_they_are_logged() {
         (cell(2, Cell::live(1, *b"\0\0\0\x07")), "column 'v' of default.t is list<int>"),
         (multi(5, elements.clone()), "column 'n' of default.t is int: it is written as one cell"),
         (multi(2, MultiCell::default()), "nothing is written"),
-        (cell(4, Cell::live(1, *b"12345678")), "counters are read, not written"),
+        (cell(4, Cell::live(1, *b"12345678")), "a counter takes steps, and no values"),
         (cell(5, Cell::counter(1, *b"\0\0")), "it does not count"),
         (cell(5, Cell::live(1, *b"123")), "3 bytes are no value"),
         (cell(1, Cell::live(1, *b"1234")), "none of the row's columns"),

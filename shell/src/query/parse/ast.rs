@@ -136,6 +136,8 @@ pub struct Batch {
     pub span: Span,
     /// Whether it is all or nothing over several partitions, too.
     pub is_logged: bool,
+    /// Whether it steps counters.
+    pub is_counter: bool,
     /// Microseconds.
     pub timestamp: Option<UsingValue>,
     /// One at least.

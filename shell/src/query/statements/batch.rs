@@ -1,4 +1,4 @@
-//! `BEGIN [UNLOGGED] BATCH [USING TIMESTAMP n] statement; … APPLY BATCH`: reads it.
+//! `BEGIN [UNLOGGED | COUNTER] BATCH [USING TIMESTAMP n] statement; … APPLY BATCH`: reads it.
 //!
 //! Not here: what it does (`write/batch.rs`).
 
@@ -15,7 +15,8 @@ pub fn read(tokens: &[TokenWithSpan]) -> Result<Batch> {
     let mut cursor = Cursor::new(tokens);
     let span = cursor.span();
     cursor.expect_word("begin")?;
-    let is_logged = !cursor.take_word("unlogged");
+    let is_counter = cursor.take_word("counter");
+    let is_logged = !is_counter && !cursor.take_word("unlogged");
     if is_logged {
         cursor.take_word("logged");
     }
@@ -35,7 +36,7 @@ pub fn read(tokens: &[TokenWithSpan]) -> Result<Batch> {
         .with_help("write several batches, or load many rows with COPY or an ingest"));
     }
     let writes = parts.into_iter().map(one).collect::<Result<Vec<Write>>>()?;
-    let batch = Batch { span, is_logged, timestamp, writes };
+    let batch = Batch { span, is_logged, is_counter, timestamp, writes };
     check(&batch)?;
     Ok(batch)
 }
@@ -86,6 +87,13 @@ fn check(batch: &Batch) -> Result<()> {
     };
     if batch.writes.is_empty() {
         return refuse("a batch without statements", batch.span, "write one before APPLY BATCH");
+    }
+    if batch.is_counter && batch.timestamp.is_some() {
+        return refuse(
+            "a counter batch takes no USING TIMESTAMP",
+            batch.span,
+            "leave it out: a counter goes on from what it holds now",
+        );
     }
     let dated = batch.writes.iter().find(|write| write.using.timestamp.is_some());
     let condition = batch.writes.iter().find_map(|write| write.condition.as_ref());

@@ -217,7 +217,7 @@ pub static STATEMENTS: &[StatementRow] = &[
     },
     StatementRow {
         words: "BEGIN BATCH",
-        aliases: &["BEGIN UNLOGGED BATCH", "BEGIN LOGGED BATCH"],
+        aliases: &["BEGIN UNLOGGED BATCH", "BEGIN LOGGED BATCH", "BEGIN COUNTER BATCH"],
         reader: Reader::Batch,
         help: &[Help::Name(Topic::Rows, "BEGIN BATCH")],
         ..StatementRow::QUERY
@@ -637,11 +637,6 @@ pub static STATEMENTS: &[StatementRow] = &[
         reader: Reader::Show(show::STALLS),
         help: &[Help::Name(Topic::Engine, "SHOW STALLS")],
         ..StatementRow::SHOW
-    },
-    StatementRow {
-        words: "BEGIN COUNTER BATCH",
-        reader: Reader::Refused(Some("counters are read, not written")),
-        ..StatementRow::REFUSED
     },
     StatementRow {
         words: "BEGIN",

@@ -109,7 +109,9 @@ pub fn parse(ty: &DataType, text: &str) -> Result<Value, String> {
             Value::Inet(address.to_canonical())
         }
         DataType::Varint => Value::Varint(parse_varint(trimmed).ok_or_else(wrong)?),
-        DataType::Counter => return Err("counters are read, not written".to_owned()),
+        DataType::Counter => {
+            return Err("a counter takes steps, as in SET c = c + 1, and no values".to_owned());
+        }
         DataType::Duration
         | DataType::List(_)
         | DataType::Set(_)

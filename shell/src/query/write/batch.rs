@@ -7,6 +7,7 @@
 //! | of several | through the engine's log of batches, all or nothing |
 //! | UNLOGGED, of several | those of each partition together, and the partitions by themselves |
 //! | with IF | of one partition: all is written if all conditions hold |
+//! | COUNTER | steps of counters, those of each partition together (`counting.rs`) |
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef as ArrowSchemaRef};
 use datafusion::common::ScalarValue;
@@ -15,6 +16,7 @@ use tidegate_engine::{ColumnId, ConditionalWrite, Mutation, SchemaRef, TableSche
 
 use super::condition::{answer_schema, distinct, shown_columns};
 use super::conditional::answer;
+use super::element::is_counting;
 use super::stamp;
 use crate::query::error::{QueryError, Result};
 use crate::query::outcome::Outcome;
@@ -31,6 +33,9 @@ impl Session {
         batch: &Batch,
         values: &[ScalarValue],
     ) -> Result<Outcome> {
+        if batch.is_counter {
+            return self.count_batch(batch, values).await;
+        }
         let common = Using { ttl: None, timestamp: batch.timestamp };
         let WriteOptions { timestamp, now_seconds, .. } = self.write_options(common, values)?;
         let is_conditional = batch.writes.iter().any(|write| write.condition.is_some());
@@ -38,6 +43,7 @@ impl Session {
         let mut conditions = Vec::new();
         for write in &batch.writes {
             let table = self.table(&write.table)?;
+            check_no_steps(write, &table)?;
             let own = self.write_options(write.using, values)?;
             let is_dated = write.using.timestamp.is_some();
             let timestamp = if is_dated { own.timestamp } else { timestamp };
@@ -120,6 +126,17 @@ impl Session {
             found.push((format!("${n}"), DataType::Int64));
         }
         Ok(found)
+    }
+}
+
+/// Errors: `Invalid` for a statement that steps counters: a batch that is applied again after a
+/// crash would count twice.
+fn check_no_steps(write: &Write, table: &TableSchema) -> Result<()> {
+    match is_counting(table, &write.elements) {
+        false => Ok(()),
+        true => Err(QueryError::invalid("a batch takes no steps of counters")
+            .at(write.table.table.span)
+            .with_help("write BEGIN COUNTER BATCH … APPLY BATCH, with nothing but steps")),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Changes of single elements of collections and of fields of user types: which they are, by the
 //! table's columns.
 //!
-//! A write does not read. What needs to know a list's elements (`l[0] = …`, `l = l - […]`) is
-//! refused.
+//! A write does not read, but for steps of counters, which the engine takes. What needs to know a
+//! list's elements (`l[0] = …`, `l = l - […]`) is refused.
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::DataType as ArrowType;
@@ -26,6 +26,14 @@ impl Changes {
     pub fn columns(&self) -> impl Iterator<Item = &ColumnId> {
         self.list.iter().map(|(id, _)| id)
     }
+}
+
+/// Whether a write steps counters.
+pub fn is_counting(schema: &TableSchema, elements: &Elements) -> bool {
+    elements.changes.iter().any(|change| {
+        let column = schema.find(&change.column.value);
+        column.is_some_and(|(_, column)| column.ty == DataType::Counter)
+    })
 }
 
 /// The changes that a statement asks for; `operands` has one row, a column an operand.
@@ -56,6 +64,10 @@ pub fn resolve(
             })
         };
         let change = match (wanted, &element.how) {
+            (Wanted::Step, ElementHow::Add(x) | ElementHow::Prepend(x)) => {
+                step(&present(*x, &DataType::BigInt)?, false)?
+            }
+            (Wanted::Step, ElementHow::Remove(x)) => step(&present(*x, &DataType::BigInt)?, true)?,
             (Wanted::Whole(ty), ElementHow::Add(x)) => ElementChange::Add(present(*x, &ty)?),
             (Wanted::Whole(ty), ElementHow::Prepend(x)) => {
                 ElementChange::Prepend(present(*x, &ty)?)
@@ -94,6 +106,16 @@ pub fn resolve(
     Ok(changes)
 }
 
+/// A step of a counter, perhaps a step back.
+///
+/// Errors: `Invalid` for one that has no opposite.
+fn step(by: &Value, is_back: bool) -> Result<ElementChange> {
+    let Value::BigInt(by) = by else { unreachable!("a bigint was asked for, not {by:?}") };
+    let by = if is_back { by.checked_neg() } else { Some(*by) };
+    let too_long = || QueryError::invalid("the step of a counter is too long for a bigint");
+    by.map(ElementChange::Count).ok_or_else(too_long)
+}
+
 /// Types of the operands that are nothing but a parameter, by the parameter's number.
 ///
 /// Errors: as [`resolve`], as far as types tell.
@@ -110,6 +132,9 @@ pub fn parameters(schema: &TableSchema, elements: &Elements) -> Result<Vec<(usiz
                 Wanted::Whole(ty),
                 ElementHow::Add(x) | ElementHow::Prepend(x) | ElementHow::Remove(x),
             ) => add(operand(x), &ty),
+            (Wanted::Step, ElementHow::Add(x) | ElementHow::Prepend(x) | ElementHow::Remove(x)) => {
+                add(operand(x), &DataType::BigInt)
+            }
             (Wanted::Entry(key_type, value_type), ElementHow::Put { key, value }) => {
                 add(operand(key), &key_type);
                 add(operand(value), &value_type);
@@ -132,6 +157,8 @@ enum Wanted {
     Entry(DataType, DataType),
     /// An element of a set or a key of a map.
     Key(DataType),
+    /// How far a counter counts on.
+    Step,
     /// A field of a user type.
     Field { number: i16, count: usize, ty: DataType },
 }
@@ -139,14 +166,16 @@ enum Wanted {
 fn wanted(column: &Column, element: &ElementWrite) -> Result<Wanted> {
     let ty = &column.ty;
     let name = &element.column;
-    if *ty == DataType::Counter {
-        let message = format!("column '{}': counters are read, not written", name.value);
-        return Err(QueryError::invalid(message).at(name.span));
-    }
     let refuse = |message: String, help: &str| {
         Err(QueryError::unsupported(message).at(name.span).with_help(help))
     };
     let whole = "assign the whole value";
+    if *ty == DataType::Counter {
+        return match element.how {
+            ElementHow::Add(_) | ElementHow::Prepend(_) | ElementHow::Remove(_) => Ok(Wanted::Step),
+            _ => refuse(format!("'{}' is a counter", name.value), "SET c = c + 1"),
+        };
+    }
     if !ty.is_multi_cell() {
         let message = match element.how {
             // As any other expression over columns.

@@ -5,6 +5,7 @@ pub mod braces;
 mod column;
 pub mod condition;
 pub mod conditional;
+mod counting;
 pub mod element;
 pub mod insert;
 pub(crate) mod stamp;

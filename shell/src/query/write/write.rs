@@ -189,8 +189,9 @@ pub fn delete(
                 .at(name.span));
             }
             if column.ty == DataType::Counter {
-                let message = format!("column '{}': counters are read, not written", name.value);
-                return Err(QueryError::invalid(message).at(name.span));
+                let message = format!("column '{}': a counter does not go by itself", name.value);
+                let help = "one that was deleted by itself would never count again: DELETE the row";
+                return Err(QueryError::invalid(message).at(name.span).with_help(help));
             }
             let row = if column.kind == ColumnKind::Static { &mut fixed } else { &mut regular };
             match column.ty.is_multi_cell() {
@@ -296,6 +297,7 @@ pub fn explain(
         let (sign, value) = match change {
             ElementChange::Add(value) => ("+", literal::text(value)),
             ElementChange::Prepend(value) => ("+ before", literal::text(value)),
+            ElementChange::Count(by) => ("+", by.to_string()),
             ElementChange::Remove(paths) => {
                 ("-", paths.iter().map(literal::text).collect::<Vec<_>>().join(", "))
             }

@@ -4,11 +4,14 @@
 //! that are on their way to it, and those that come later wait for it. So what it reads is what its
 //! write meets. It passes the gates of other writes in their order, and takes a turn among the
 //! reads for what it reads. Its answer comes when its write is as durable as that of any other.
+//! Steps of counters are such writes, too: what was counted is read, and the step added to it.
 
+mod counting;
 mod locks;
 
 use std::rc::Rc;
 
+pub(in crate::database) use self::counting::{rows as rows_of, steps};
 pub(super) use self::locks::{Hold, Kind, Locks, Place};
 use super::Shard;
 use crate::admission::Terms;
@@ -95,11 +98,13 @@ impl Shard {
             holds &= condition.holds(&schema, state)?;
         }
         let newest = states.iter().filter_map(|state| state.newest).max();
+        let seen = counting::stored(&mutation, &conditions, &states);
         let rows = states.into_iter().map(|state| state.values).collect();
         if !holds {
             return Ok(Decision { applied_at_us: None, rows });
         }
         let timestamp = self.make_newer(&mut mutation, newest)?;
+        counting::take_steps(&schema, &mut mutation, (&seen, timestamp))?;
         self.write_held(&table, mutation, hold).await?;
         Ok(Decision { applied_at_us: Some(timestamp), rows })
     }

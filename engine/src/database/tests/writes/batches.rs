@@ -31,7 +31,7 @@ async fn values_in_all(database: &Database, schema: &SchemaRef) -> Vec<Option<i6
     all
 }
 
-async fn open(
+pub(super) async fn open(
     disk: &SimulatedDisk,
     clock: &Arc<SimulatedClock>,
     durability: Durability,
@@ -66,7 +66,7 @@ async fn table(database: &Database) -> SchemaRef {
     }
 }
 
-fn play<F: Future>(work: F) -> F::Output {
+pub(super) fn play<F: Future>(work: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     LocalSet::new().block_on(&runtime, work)
 }

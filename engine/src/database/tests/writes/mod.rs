@@ -4,4 +4,5 @@ use super::*;
 
 mod batches;
 mod conditional;
+mod counting;
 mod import;

@@ -2,8 +2,11 @@
 
 use async_trait::async_trait;
 use sqlparser::tokenizer::Token;
-use tidegate_engine::{Catalog, ColumnChange, NewColumn, Permission, TableOptions};
+use tidegate_engine::{
+    Catalog, Column, ColumnChange, ColumnKind, NewColumn, Permission, TableOptions, TableSchema,
+};
 
+use super::counter;
 use super::foreign::Ignored;
 use super::table_option::{TableOption, table_option};
 use super::user_type::find_type;
@@ -144,6 +147,26 @@ impl Change {
         }))
     }
 
+    /// Errors: `Invalid` where counters would stand beside other columns, or expire.
+    fn check_counters(&self, table: &TableSchema, columns: Option<&ColumnChange>) -> Result<()> {
+        let mut options = table.options.clone();
+        let mut all = table.columns.clone();
+        match (self, columns) {
+            (Change::Options(changes), _) => {
+                changes.iter().cloned().for_each(|option| option.apply(&mut options));
+            }
+            (_, Some(ColumnChange::Add { columns, .. })) => {
+                all.extend(columns.iter().map(|column| Column {
+                    name: column.name.clone(),
+                    ty: column.ty.clone(),
+                    kind: ColumnKind::Regular,
+                }));
+            }
+            _ => return Ok(()),
+        }
+        counter::check(&all, options.default_time_to_live)
+    }
+
     /// The columns that must be there.
     fn wanted(&self) -> Vec<&Name> {
         match self {
@@ -170,7 +193,9 @@ impl OwnStatement for AlterTable {
         }
         let (keyspace, name) = (&table.keyspace, &table.name);
         let database = &session.database;
-        let altered = match self.change.of_columns(&database.catalog(), keyspace)? {
+        let columns = self.change.of_columns(&database.catalog(), keyspace)?;
+        self.change.check_counters(&table, columns.as_ref())?;
+        let altered = match columns {
             Some(change) => database.alter_columns(keyspace, name, change).await,
             None => {
                 let Change::Options(options) = &self.change else {

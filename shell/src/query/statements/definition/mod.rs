@@ -1,6 +1,7 @@
 //! Statements that change the catalog: keyspaces, tables, views and types; and `USE`.
 
 pub mod alter;
+mod counter;
 mod foreign;
 pub mod keyspace;
 pub mod option_text;

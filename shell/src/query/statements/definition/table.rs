@@ -7,6 +7,7 @@ use tidegate_engine::{
     TableOptions, TableSchema,
 };
 
+use super::counter;
 use super::foreign::Ignored;
 use super::table_option::table_option;
 use super::user_type::find_type;
@@ -245,6 +246,7 @@ fn table_schema(create: &CreateTable, catalog: &Catalog, keyspace: &str) -> Resu
         drops: Vec::new(),
     };
     schema.validate().map_err(|error| QueryError::from(error).at(create.name.table.span))?;
+    counter::check(&schema.columns, schema.options.default_time_to_live)?;
     Ok(schema)
 }
 

@@ -5,6 +5,7 @@ mod assign;
 mod batch;
 mod conditional;
 mod copy;
+mod counter;
 mod create_as;
 mod expiry;
 mod schema;
