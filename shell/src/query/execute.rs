@@ -19,7 +19,7 @@ use tidegate_engine::{DEFAULT_LEVEL, Deadline, SchemaRef, ServiceLevel, Terms};
 use super::error::{QueryError, Result};
 use super::outcome::{Description, Outcome, OutcomeKind};
 use super::parameter::{check_count, row_of};
-use super::parse::said::{Said, is_taker};
+use super::parse::said::{Said, Timeout, is_taker, timeout_of};
 use super::parse::statement::{Statement, split};
 use super::place::place;
 use super::session::Session;
@@ -66,7 +66,7 @@ impl Session {
     }
 
     async fn run_bare(&self, statement: &Statement) -> Result<Outcome> {
-        if let Some(terms) = self.own_terms(statement)? {
+        if let Some(terms) = self.own_terms(statement, None)? {
             return self.run_under(terms, statement, None).await;
         }
         if let Some(outcome) = self.run_if_short(statement, None, self.terms).await? {
@@ -102,7 +102,7 @@ impl Session {
     }
 
     async fn run_bound(&self, statement: &Statement, parameters: &RecordBatch) -> Result<Outcome> {
-        if let Some(terms) = self.own_terms(statement)? {
+        if let Some(terms) = self.own_terms(statement, Some(parameters))? {
             return self.run_under(terms, statement, Some(parameters)).await;
         }
         if let Some(outcome) = self.run_if_short(statement, Some(parameters), self.terms).await? {
@@ -153,8 +153,13 @@ impl Session {
     /// The terms of a statement, where they are not those of its session's settings: it names its
     /// service level, or has a time, which is the statement's own or else its level's.
     ///
-    /// Errors: `NotFound` for a service level that does not exist.
-    pub(super) fn own_terms(&self, statement: &Statement) -> Result<Option<Terms>> {
+    /// Errors: `NotFound` for a service level that does not exist; `Invalid` for a parameter that
+    /// is no duration.
+    pub(super) fn own_terms(
+        &self,
+        statement: &Statement,
+        parameters: Option<&RecordBatch>,
+    ) -> Result<Option<Terms>> {
         if self.terms.is_some() || !is_taker(statement.tokens()) {
             return Ok(None);
         }
@@ -178,7 +183,8 @@ impl Session {
             }
         };
         // A load takes as long as its file: what its role has is for single statements.
-        let timeout = said.timeout.or(timeout.filter(|_| !statement.begins_with(&["copy"])));
+        let of_level = timeout.filter(|_| !statement.begins_with(&["copy"]));
+        let timeout = said_timeout(statement, parameters)?.or(of_level);
         if timeout.is_none() && said.level.is_none() && of_caller.is_none() {
             return Ok(None);
         }
@@ -335,6 +341,37 @@ impl Session {
         }
         .boxed()
     }
+}
+
+/// How long a statement says that it may take.
+///
+/// Errors: `Invalid` for a parameter that is no duration, or another one in another row.
+fn said_timeout(
+    statement: &Statement,
+    parameters: Option<&RecordBatch>,
+) -> Result<Option<Duration>> {
+    let number = match statement.said().timeout {
+        None => return Ok(None),
+        Some(Timeout::Given(timeout)) => return Ok(Some(timeout)),
+        Some(Timeout::Parameter(number)) => number,
+    };
+    let refuse = |why: &str| {
+        let error = QueryError::invalid(format!("parameter ${number}, the timeout, {why}"));
+        Err(error.with_help("bind a text with a number and a unit: 500ms, 2s, 1m30s"))
+    };
+    let Some(rows) = parameters.filter(|rows| rows.num_rows() > 0) else { return Ok(None) };
+    let mut all = None;
+    for row in 0..rows.num_rows() {
+        let value = ScalarValue::try_from_array(rows.column(number - 1), row)?;
+        let text = value.try_as_str().flatten();
+        let Some(timeout) = text.and_then(timeout_of) else {
+            return refuse(&format!("is no duration: {value}"));
+        };
+        if all.replace(timeout).is_some_and(|other| other != timeout) {
+            return refuse("is another one in another row, and all rows are one run");
+        }
+    }
+    Ok(all)
 }
 
 /// What goes wrong while rows are made, such as a division, has a place too.

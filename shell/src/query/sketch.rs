@@ -15,6 +15,7 @@ use futures::future::BoxFuture;
 use super::error::Result;
 use super::outcome::Description;
 use super::parameter::{self, row_of};
+use super::parse::said::Timeout;
 use super::parse::statement::Statement;
 use super::parse::{UsingValue, Write, WriteKind};
 use super::place::place;
@@ -191,8 +192,15 @@ impl Session {
 
 /// A field for each parameter of a statement.
 fn fields(statement: &Statement, types: &HashMap<String, DataType>) -> ArrowSchemaRef {
+    let timeout = match statement.said().timeout {
+        Some(Timeout::Parameter(n)) => Some(n),
+        _ => None,
+    };
     let field = |n: usize| {
         let name = format!("${n}");
+        if timeout == Some(n) {
+            return Field::new(name, DataType::Utf8, true);
+        }
         // As in SELECT ?: what is bound says what it is.
         let ty = types.get(&name).cloned().unwrap_or(DataType::Null);
         Field::new(name, ty, true)

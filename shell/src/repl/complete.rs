@@ -520,6 +520,7 @@ mod tests {
         "KILL READ 1",
         "LIST PERMISSIONS",
         "LIST ROLES",
+        "LIST ROLES OF r NORECURSIVE",
         "RECORD TRACE STOP",
         "RECORD TRACE TO 'f'",
         "REVOKE ALL ON ADMINISTRATION FROM r",

@@ -20,14 +20,29 @@ const TAKERS: [&str; 8] =
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Said {
     /// How long the statement may take.
-    pub timeout: Option<Duration>,
+    pub timeout: Option<Timeout>,
     /// The name of its service level.
     pub level: Option<Name>,
 }
 
-/// Takes what a statement says of its run out of its tokens.
+/// How long a statement may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Timeout {
+    Given(Duration),
+    /// The parameter `$n`, a text such as `500ms`.
+    Parameter(usize),
+}
+
+/// The duration that a text says; none where it says none, or no time at all.
+pub fn timeout_of(text: &str) -> Option<Duration> {
+    let token = Token::SingleQuotedString(text.to_owned());
+    let tokens = [TokenWithSpan { token, span: sqlparser::tokenizer::Span::empty() }];
+    duration(&tokens).map(|(within, _)| within).filter(|within| !within.is_zero())
+}
+
+/// Takes what a statement says of its run out of its tokens, whose parameters are numbered.
 ///
-/// Errors: `Syntax` for what is no duration or no name; `Unsupported` for a parameter.
+/// Errors: `Syntax` for what is no duration or no name.
 pub fn take(tokens: &mut Vec<TokenWithSpan>) -> Result<Said> {
     if !is_taker(tokens) {
         return Ok(Said::default());
@@ -57,20 +72,21 @@ fn take_level(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<Name>> {
     Ok(Some(name))
 }
 
-fn take_timeout(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<Duration>> {
+fn take_timeout(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<Timeout>> {
     let is_timeout =
         |at: &usize| is_word(&tokens[*at].token, "timeout") && follows_using(tokens, *at);
     let Some(at) = (1..tokens.len()).find(is_timeout) else { return Ok(None) };
     let value = tokens.get(at + 1).unwrap_or(&tokens[at]);
-    if let Token::Placeholder(_) = value.token {
-        let error = QueryError::unsupported("TIMEOUT takes no parameter");
-        let error = error.at(span_of(&value.span));
-        return Err(error.with_help("write a duration: USING TIMEOUT 500ms"));
+    if let Token::Placeholder(name) = &value.token
+        && let Some(number) = name.strip_prefix('$').and_then(|digits| digits.parse().ok())
+    {
+        take_out(tokens, at, at + 2);
+        return Ok(Some(Timeout::Parameter(number)));
     }
     let found = duration(&tokens[at + 1..]).filter(|(within, _)| !within.is_zero());
     let (within, length) = found.ok_or_else(|| no_duration(value))?;
     take_out(tokens, at, at + 1 + length);
-    Ok(Some(within))
+    Ok(Some(Timeout::Given(within)))
 }
 
 /// Whether what stands at `at` is said behind USING, first or behind others.
@@ -190,14 +206,41 @@ mod tests {
             let left_over = tokens.collect::<Vec<_>>().join(" ");
             assert_eq!(left_over.to_lowercase(), left.to_lowercase(), "{text}");
             let said = statement.said();
-            assert_eq!(said.timeout, timeout.map(ms), "{text}");
+            assert_eq!(said.timeout, timeout.map(ms).map(Timeout::Given), "{text}");
             assert_eq!(said.level.as_ref().map(|name| &*name.value), level, "{text}");
         }
     }
 
     #[test]
+    fn a_parameter_keeps_its_number() {
+        for (text, number, count, left) in [
+            ("SELECT a FROM t WHERE b = ? USING TIMEOUT ?", 2, 2, "SELECT a FROM t WHERE b = $1"),
+            ("UPDATE t USING TIMEOUT ? SET a = ?", 1, 2, "UPDATE t SET a = $2"),
+            ("UPDATE t USING TTL ? AND TIMEOUT $3 SET a = 1", 0, 0, ""),
+            (
+                "UPDATE t USING TTL $1 AND TIMEOUT $3 SET a = $2",
+                3,
+                3,
+                "UPDATE t USING TTL $1 SET a = $2",
+            ),
+        ] {
+            let Ok(mut statements) = split(text) else {
+                assert_eq!(number, 0, "{text}");
+                continue;
+            };
+            let statement = statements.remove(0);
+            assert_eq!(statement.said().timeout, Some(Timeout::Parameter(number)), "{text}");
+            assert_eq!(statement.parameter_count(), count, "{text}");
+            let tokens = statement.tokens().iter().map(|token| token.token.to_string());
+            assert_eq!(tokens.collect::<Vec<_>>().join(" "), left);
+        }
+        assert_eq!(timeout_of("1m30s"), Some(Duration::from_secs(90)));
+        assert_eq!((timeout_of("0s"), timeout_of("soon"), timeout_of("")), (None, None, None));
+    }
+
+    #[test]
     fn what_is_no_duration_and_no_name_is_said_with_its_place() {
-        for text in ["TIMEOUT", "TIMEOUT 5", "TIMEOUT 0s", "TIMEOUT 5parsecs", "TIMEOUT ?"] {
+        for text in ["TIMEOUT", "TIMEOUT 5", "TIMEOUT 0s", "TIMEOUT 5parsecs"] {
             let error = split(&format!("SELECT a FROM t USING {text}")).unwrap_err();
             assert!(error.help.is_some() && error.span.is_some(), "{text}: {error}");
         }

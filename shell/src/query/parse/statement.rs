@@ -115,8 +115,8 @@ pub fn split(text: &str) -> Result<Vec<Statement>> {
         let mut tokens = tokens;
         let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else { return Ok(()) };
         let text = masked(slice(text, first.span.start, last.span.end)).into_owned();
-        let said = said::take(&mut tokens)?;
         let parameter_count = number_parameters(&mut tokens)?;
+        let said = said::take(&mut tokens)?;
         let (text, tokens) = (text.into(), tokens.into());
         statements.push(Statement { text, tokens, parameter_count, said });
         Ok(())

@@ -128,7 +128,7 @@ impl Session {
         parameters: Option<&RecordBatch>,
         takes_queries_alone: bool,
     ) -> Result<Outcome> {
-        if let Some(terms) = self.own_terms(&prepared.statement)? {
+        if let Some(terms) = self.own_terms(&prepared.statement, parameters)? {
             return self.run_made_under(terms, prepared, parameters, takes_queries_alone).await;
         }
         let made = self.made(prepared);

@@ -58,9 +58,8 @@ impl Session {
         if !has_short_path(self.context.state_ref().read().config_options()) {
             return None;
         }
-        let count = statement.parameter_count();
         let tokens = statement.tokens().get(2..)?;
-        Short::of(tokens, count, &self.database.catalog(), &self.keyspace())
+        Short::of(tokens, statement, &self.database.catalog(), &self.keyspace())
     }
 
     /// Reads to the end; what was read, and its metrics.

@@ -48,7 +48,7 @@ use tidegate_engine::{
 };
 
 use self::batch::Batch;
-use self::lookup::RunContext;
+use self::lookup::{RunContext, want};
 use self::one_write::OneWrite;
 use self::select::Select;
 use self::shape::Shape;
@@ -56,6 +56,8 @@ use super::error::Result;
 use super::outcome::Outcome;
 use super::parameter::{QUERY_ROWS_MAX, row_of};
 use super::parse::TableName;
+use super::parse::said::Timeout;
+use super::parse::statement::Statement;
 
 /// A statement that the short path takes.
 pub struct Short {
@@ -73,11 +75,11 @@ enum Kind {
 }
 
 impl Short {
-    /// Reads a statement with so many parameters, whose unqualified names are those of `keyspace`;
-    /// `None` is the planner's.
+    /// Reads tokens of a statement, or of what it explains, whose unqualified names are those of
+    /// `keyspace`; `None` is the planner's.
     pub(super) fn of(
         tokens: &[TokenWithSpan],
-        parameter_count: usize,
+        statement: &Statement,
         catalog: &Catalog,
         keyspace: &str,
     ) -> Option<Self> {
@@ -90,7 +92,10 @@ impl Short {
         let written = |name: &TableName| -> Option<TableRef> {
             find(name).filter(|(_, is_attached)| !is_attached).map(|(table, _)| table)
         };
-        let mut types = vec![ArrowType::Null; parameter_count];
+        let mut types = vec![ArrowType::Null; statement.parameter_count()];
+        if let Some(Timeout::Parameter(n)) = statement.said().timeout {
+            want(&mut types, n, ArrowType::Utf8)?;
+        }
         let (kind, grants) = match Shape::read(tokens)? {
             Shape::Select(shape) => {
                 let (table, is_attached) = find(&shape.table)?;

@@ -33,8 +33,7 @@ impl Session {
         if !has_short_path(self.context.state_ref().read().config_options()) {
             return None;
         }
-        let parameter_count = statement.parameter_count();
-        Short::of(statement.tokens(), parameter_count, catalog, keyspace)
+        Short::of(statement.tokens(), statement, catalog, keyspace)
     }
 
     /// Runs a statement on the short path, with rows of parameters where it has any, on these terms
@@ -91,8 +90,8 @@ impl Session {
             return Ok(outcome);
         }
         let explained = &statement.tokens()[1..];
-        let count = statement.parameter_count();
-        let short = Short::of(explained, count, &self.database.catalog(), &self.keyspace());
+        let catalog = self.database.catalog();
+        let short = Short::of(explained, statement, &catalog, &self.keyspace());
         let Some(short) = short.filter(|short| short.takes_values(values)) else {
             return Ok(outcome);
         };

@@ -6,7 +6,7 @@ use sqlparser::tokenizer::TokenWithSpan;
 
 use super::access::grant::{Grant, Revoke};
 use super::access::level::{AttachLevel, DetachLevel};
-use super::access::list::ListPermissions;
+use super::access::list::{ListPermissions, ListRolesOf};
 use super::access::role::{AlterRole, CreateRole, CreateUser, DropRole};
 use super::attach::{Attach, Detach, ImportSstables};
 use super::cache::{AlterCache, InvalidateCache};
@@ -580,6 +580,12 @@ pub static STATEMENTS: &[StatementRow] = &[
         aliases: &["LIST USERS", "SHOW ROLES"],
         reader: Reader::Show(show::ROLES),
         help: &[Help::Name(Topic::Roles, "LIST ROLES")],
+        ..StatementRow::SHOW
+    },
+    StatementRow {
+        words: "LIST ROLES OF",
+        aliases: &["SHOW ROLES OF"],
+        reader: Reader::Own(own::<ListRolesOf>),
         ..StatementRow::SHOW
     },
     StatementRow {

@@ -39,7 +39,7 @@ impl Access {
     pub fn columns(self, database: &Engine) -> Vec<ArrayRef> {
         let catalog = database.catalog();
         match self {
-            Access::Roles => role_columns(catalog.roles()),
+            Access::Roles => role_columns(catalog.roles().iter().collect()),
             Access::Permissions => permission_columns(catalog.roles(), None, |_| true),
             Access::Audit => audit_columns(&database.journal().audit().all()),
         }
@@ -47,7 +47,7 @@ impl Access {
 }
 
 /// A row a role. Of a password it says whether there is one.
-fn role_fields() -> Vec<Field> {
+pub fn role_fields() -> Vec<Field> {
     let flag = |name: &str| Field::new(name, DataType::Boolean, false);
     vec![
         text("role"),
@@ -59,14 +59,15 @@ fn role_fields() -> Vec<Field> {
     ]
 }
 
-fn role_columns(roles: &Roles) -> Vec<ArrayRef> {
+/// Those of these roles.
+pub fn role_columns(roles: Vec<(&str, &Role)>) -> Vec<ArrayRef> {
     let flags = |of: fn(&Role) -> bool| -> ArrayRef {
         Arc::new(roles.iter().map(|(_, role)| Some(of(role))).collect::<BooleanArray>())
     };
     let has = |role: &Role| role.roles.iter().cloned().collect::<Vec<_>>().join(", ");
     let level = |role: &Role| role.service_level.clone();
     vec![
-        texts(roles.iter().map(|(name, _)| name)),
+        texts(roles.iter().map(|(name, _)| *name)),
         flags(|role| role.options.login),
         flags(|role| role.options.superuser),
         flags(|role| role.options.password.is_some()),

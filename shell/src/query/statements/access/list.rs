@@ -1,4 +1,4 @@
-//! LIST PERMISSIONS: what roles may do, and by which role.
+//! LIST PERMISSIONS: what roles may do, and by which role. LIST ROLES OF: the roles that one has.
 
 use std::sync::Arc;
 
@@ -14,7 +14,65 @@ use crate::query::outcome::{Outcome, batch};
 use crate::query::parse::{Cursor, Name};
 use crate::query::session::Session;
 use crate::query::statements::{OwnStatement, Read};
-use crate::query::system::access::{permission_columns, permission_fields};
+use crate::query::system::access::{
+    permission_columns, permission_fields, role_columns, role_fields,
+};
+
+/// `role [NORECURSIVE]`: the role and all that it has, or those that it was granted itself.
+#[derive(Debug)]
+pub struct ListRolesOf {
+    role: Name,
+    is_recursive: bool,
+}
+
+impl Read for ListRolesOf {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
+        let role = role_name(cursor)?;
+        Ok(ListRolesOf { role, is_recursive: !cursor.take_word("norecursive") })
+    }
+}
+
+fn roles_schema() -> SchemaRef {
+    Arc::new(Schema::new(role_fields()))
+}
+
+/// Everyone may look at what is its own.
+fn needs_of(role: Option<&Name>, session: &Session) -> Vec<Need> {
+    let of = role.map(|role| role.value.as_str());
+    match of.is_some() && of == session.caller().role() {
+        true => Vec::new(),
+        false => vec![Need::view()],
+    }
+}
+
+#[async_trait]
+impl OwnStatement for ListRolesOf {
+    fn needs(&self, session: &Session) -> Vec<Need> {
+        needs_of(Some(&self.role), session)
+    }
+
+    async fn run(&self, session: &Session) -> Result<Outcome> {
+        session.role(&self.role)?;
+        let (catalog, name) = (session.database.catalog(), self.role.value.as_str());
+        let all = catalog.roles().with_inherited(name);
+        let granted = catalog.roles().get(name).map(|role| &role.roles);
+        let is_wanted = |role: &str| {
+            let is_own = role == name || granted.is_some_and(|granted| granted.contains(role));
+            self.is_recursive || is_own
+        };
+        let wanted = all.into_iter().filter(|(role, _)| is_wanted(role)).collect();
+        let rows = batch(roles_schema(), role_columns(wanted))?;
+        Ok(Outcome::batches(roles_schema(), vec![rows]))
+    }
+
+    async fn schema(&self, _session: &Session) -> Result<SchemaRef> {
+        Ok(roles_schema())
+    }
+
+    fn is_query(&self) -> bool {
+        true
+    }
+}
 
 /// `[ON resource] [OF role]`.
 #[derive(Debug)]
@@ -37,13 +95,8 @@ fn schema() -> SchemaRef {
 
 #[async_trait]
 impl OwnStatement for ListPermissions {
-    /// Everyone may look at the own ones.
     fn needs(&self, session: &Session) -> Vec<Need> {
-        let of = self.of.as_ref().map(|role| role.value.as_str());
-        match of.is_some() && of == session.caller().role() {
-            true => Vec::new(),
-            false => vec![Need::view()],
-        }
+        needs_of(self.of.as_ref(), session)
     }
 
     async fn run(&self, session: &Session) -> Result<Outcome> {

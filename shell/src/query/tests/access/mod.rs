@@ -63,6 +63,12 @@ async fn roles_are_made_listed_changed_and_dropped() {
     | www.example.com | false | false     | false        |       |               |
     +-----------------+-------+-----------+--------------+-------+---------------+
     ");
+    world.run("CREATE ROLE staff; GRANT staff TO team").await;
+    let of = async |role: &str| world.column(&format!("LIST ROLES OF {role}")).await;
+    assert_eq!(of("ann").await, ["ann", "staff", "team"]);
+    assert_eq!(of("ann NORECURSIVE").await, ["ann", "team"]);
+    assert_eq!(of("staff").await, ["staff"]);
+    world.run("DROP ROLE staff").await;
     assert_eq!(say("ALTER ROLE ann WITH PASSWORD = NULL").await, "Role ann is changed.");
     let has = "SELECT has_password FROM system.roles WHERE role = 'ann'";
     assert_eq!(world.column(has).await, ["false"]);
@@ -90,6 +96,8 @@ async fn roles_are_made_listed_changed_and_dropped() {
         ("GRANT READ ON t TO ann", ErrorKind::Syntax, "SELECT"),
         ("REVOKE bob FROM ann", ErrorKind::Invalid, "was not granted"),
         ("LIST PERMISSIONS OF anna", ErrorKind::NotFound, "'anna'"),
+        ("LIST ROLES OF anna", ErrorKind::NotFound, "'anna'"),
+        ("LIST ROLES OF", ErrorKind::Syntax, "role"),
     ] {
         let error = world.error(text).await;
         assert_eq!(error.kind, kind, "{text}: {error}");
@@ -208,6 +216,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("LIST ROLES", "SELECT on ADMINISTRATION"),
     ("LIST PERMISSIONS", "SELECT on ADMINISTRATION"),
     ("LIST PERMISSIONS OF bob", "SELECT on ADMINISTRATION"),
+    ("LIST ROLES OF bob", "SELECT on ADMINISTRATION"),
     ("CREATE ROLE x", "superuser"),
     ("CREATE USER x", "superuser"),
     ("ALTER ROLE bob WITH PASSWORD = 'x'", "superuser"),
@@ -238,6 +247,7 @@ const FREE: &[&str] = &[
     "SHOW MEMORY",
     "SHOW CACHE",
     "LIST PERMISSIONS OF ann",
+    "LIST ROLES OF ann",
     "ALTER ROLE ann WITH PASSWORD = 'x'",
 ];
 
