@@ -514,7 +514,8 @@ mod tests {
         assert_eq!((own.idle, own.keepalive), (8 * hour, hour / 60));
         let set = ["--connections-max", "7", "--idle-timeout", "0", "--keepalive", "1h30m"];
         let set = limits(&set);
-        assert_eq!((set.connections, set.idle, set.keepalive), (Some(7), hour * 0, hour * 3 / 2));
+        let (never, longer) = (std::time::Duration::ZERO, hour * 3 / 2);
+        assert_eq!((set.connections, set.idle, set.keepalive), (Some(7), never, longer));
     }
 
     #[test]

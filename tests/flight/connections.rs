@@ -225,7 +225,7 @@ fn a_reader_that_is_killed_frees_its_read_and_one_that_stalls_holds_little() {
             until(&mut client, READS, |reads| reads > 0).await;
             // 50 MB are in each partition. Of what a client has not taken, four batches are read.
             let held = number(&mut client, READ_KIB).await;
-            assert!(held < 4 * 9 << 10, "{held} KiB");
+            assert!(held < 4 * 9 * 1024, "{held} KiB");
             tokio::task::spawn_blocking(|| doomed.die()).await.unwrap();
             until(&mut client, READS, |reads| reads == 0).await;
         }
