@@ -144,8 +144,8 @@ async fn connect(service: &Service) -> Client {
     FlightSqlServiceClient::new(channel(service).await)
 }
 
-/// Starts a query and returns its rows: those of its first endpoint, which is the only one unless it
-/// scans thousands of rows.
+/// Starts a query and returns its rows: those of its first endpoint, which is the only one unless
+/// it scans thousands of rows.
 async fn query(
     client: &mut Client,
     text: &str,

@@ -1,4 +1,4 @@
-//! What a read has while it runs, its turn and what it is charged with; and those who wait for that.
+//! What a read has while it runs, its turn and what it is charged with, and who waits for that.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
