@@ -1,7 +1,8 @@
 //! CREATE TABLE … AS SELECT: columns by the names and types of a query, rows by what it answers.
 //!
 //! Invariant: where the query or a write fails, or nobody waits for them any more, the table is
-//! dropped again. A crash may leave it with a part of its rows.
+//! dropped again. A crash may leave it with a part of its rows, and who gives up while the table
+//! itself is made may leave it empty.
 
 use std::sync::Arc;
 
