@@ -30,6 +30,34 @@ impl<A: Scope, B: Scope> Scope for (A, B) {
     }
 }
 
+/// A value that stands in a place of the thread while a future is polled; meanwhile it keeps what
+/// stood there before.
+pub(crate) struct Within<T> {
+    value: Option<T>,
+    replace: fn(T) -> T,
+}
+
+impl<T> Within<T> {
+    /// `replace` puts a value in the place, and returns the one before.
+    pub(crate) fn new(value: T, replace: fn(T) -> T) -> Self {
+        Within { value: Some(value), replace }
+    }
+
+    fn exchange(&mut self) {
+        self.value = self.value.take().map(self.replace);
+    }
+}
+
+impl<T> Scope for Within<T> {
+    fn enter(&mut self) {
+        self.exchange();
+    }
+
+    fn leave(&mut self) {
+        self.exchange();
+    }
+}
+
 /// Tells how long each poll took, in nanoseconds.
 pub(crate) struct Timed<T> {
     clock: Arc<dyn Clock>,

@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::config::SHORT_READ_NS;
-use crate::scoped::Scope;
+use crate::scoped::{Scope, Within};
 
 /// Who is told what an account holds.
 pub(super) trait Keeper {
@@ -89,32 +89,18 @@ impl Account {
     }
 }
 
-/// The account of a read while it is polled, and meanwhile the one from outside.
-pub(super) struct OnAccount(Option<Rc<Account>>);
-
-impl OnAccount {
-    pub(super) fn new(account: Rc<Account>) -> Self {
-        OnAccount(Some(account))
-    }
-
-    fn exchange(&mut self) {
-        CURRENT.with_borrow_mut(|current| std::mem::swap(current, &mut self.0));
-    }
+/// What holds while the read of an account is polled.
+pub(super) fn on_account(account: Rc<Account>) -> impl Scope {
+    (account.clone(), Within::new(Some(account), |account| CURRENT.replace(account)))
 }
 
-impl Scope for OnAccount {
+impl Scope for Rc<Account> {
     fn enter(&mut self) {
-        if let Some(account) = &self.0 {
-            account.poll(true);
-        }
-        self.exchange();
+        self.poll(true);
     }
 
     fn leave(&mut self) {
-        self.exchange();
-        if let Some(account) = &self.0 {
-            account.poll(false);
-        }
+        self.poll(false);
     }
 }
 

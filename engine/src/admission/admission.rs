@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::account::{Account, OnAccount};
+use super::account::{Account, on_account};
 use super::class::{Class, ClassStatus};
 use super::diagnosis::{LongWait, LongWaits, NotedRead, ReadStatus};
 use super::governed::{Governed, PlanStatus};
@@ -282,7 +282,7 @@ impl Admission {
             inner.class(class).borrow_mut().busy_ns += spent_ns;
             spender.spend(spent_ns);
         };
-        scoped(work, (OnAccount::new(account), Timed::new(self.inner.clock.clone(), tell)))
+        scoped(work, (on_account(account), Timed::new(self.inner.clock.clone(), tell)))
     }
 
     /// Puts a policy of limits in charge, under the name of its statement; `None` the native

@@ -4,7 +4,7 @@
 
 use arrow::array::{Array, RecordBatch};
 
-use super::value::value_at;
+use super::value::{no_value_of_a_counter, value_at};
 use crate::config::{CELL_BYTES_MAX, LOCAL_DELETION_TIME_MAX, TTL_SECONDS_MAX};
 use crate::error::{Error, Result};
 use crate::mutation::{Cell, CellPath, Liveness, MultiCell, Mutation, Row, Tombstone};
@@ -213,7 +213,7 @@ pub fn put_value(
     expiry: Option<Expiry>,
 ) -> Result<()> {
     if column.ty == DataType::Counter {
-        return Err(Error::invalid("a counter takes steps, as in SET c = c + 1, and no values"));
+        return Err(no_value_of_a_counter());
     }
     if let Some(value) = value
         && !value.fits(&column.ty)

@@ -18,6 +18,11 @@ use crate::error::{Error, Result};
 use crate::schema::value::parse_uuid;
 use crate::schema::{DataType, UserType, Value};
 
+/// The error of who gives a value to a counter.
+pub(super) fn no_value_of_a_counter() -> Error {
+    Error::invalid("a counter takes steps, as in SET c = c + 1, and no values")
+}
+
 /// The value at `row` of an Arrow array as a value of type `ty`; `None` for null. Integers are
 /// taken from any integer type that holds the value, text is parsed for UUIDs and addresses.
 ///
@@ -63,11 +68,7 @@ pub fn value_at(array: &dyn Array, row: usize, ty: &DataType) -> Result<Option<V
             }
             _ => return Err(cell.mismatch()),
         },
-        DataType::Counter => {
-            return Err(Error::invalid(
-                "a counter takes steps, as in SET c = c + 1, and no values",
-            ));
-        }
+        DataType::Counter => return Err(no_value_of_a_counter()),
         DataType::Frozen(inner) => return value_at(array, row, inner),
         DataType::List(element) => Value::List(cell.get(elements_at(array, row, element)?)?),
         DataType::Set(element) => {

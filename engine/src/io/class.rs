@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::fair_queue::Flow;
 use crate::error::{Error, Result};
-use crate::scoped::{Scope, scoped};
+use crate::scoped::{Within, scoped};
 
 /// Whose request it is. The order is that of `wit/v0.1/io-priority.wit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,43 +77,17 @@ impl FromStr for Class {
 
 /// Runs a future whose requests belong to `class`. Tasks that it spawns do not: each says its own.
 pub fn run_as<F: Future>(class: Class, future: F) -> impl Future<Output = F::Output> {
-    scoped(future, InClass(class))
+    scoped(future, Within::new(class, |class| CURRENT.replace(class)))
 }
 
 /// Runs a future whose requests belong to a flow of their class. Tasks that it spawns do not.
 pub fn run_in<F: Future>(flow: Flow, future: F) -> impl Future<Output = F::Output> {
-    scoped(future, InFlow(flow))
+    scoped(future, Within::new(flow, |flow| FLOW.replace(flow)))
 }
 
 /// The flow of the task that runs on this thread.
 pub(super) fn current_flow() -> Flow {
     FLOW.get()
-}
-
-/// The class of a task while it is polled, and meanwhile the one from outside.
-struct InClass(Class);
-
-impl Scope for InClass {
-    fn enter(&mut self) {
-        self.0 = CURRENT.replace(self.0);
-    }
-
-    fn leave(&mut self) {
-        self.0 = CURRENT.replace(self.0);
-    }
-}
-
-/// The flow of a task while it is polled, and meanwhile the one from outside.
-struct InFlow(Flow);
-
-impl Scope for InFlow {
-    fn enter(&mut self) {
-        self.0 = FLOW.replace(self.0);
-    }
-
-    fn leave(&mut self) {
-        self.0 = FLOW.replace(self.0);
-    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::counts::Count;
 use super::watch::OnShard;
-use crate::scoped::{Scope, scoped};
+use crate::scoped::{Within, scoped};
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<OnShard>>> = const { RefCell::new(None) };
@@ -14,26 +14,7 @@ thread_local! {
 
 /// Runs a read that `probe` watches. Tasks that it spawns are not watched.
 pub fn probed<F: Future>(probe: Arc<OnShard>, future: F) -> impl Future<Output = F::Output> {
-    scoped(future, Watched(Some(probe)))
-}
-
-/// The probe of a read while it is polled, and meanwhile the one from outside.
-struct Watched(Option<Arc<OnShard>>);
-
-impl Watched {
-    fn exchange(&mut self) {
-        CURRENT.with_borrow_mut(|current| std::mem::swap(current, &mut self.0));
-    }
-}
-
-impl Scope for Watched {
-    fn enter(&mut self) {
-        self.exchange();
-    }
-
-    fn leave(&mut self) {
-        self.exchange();
-    }
+    scoped(future, Within::new(Some(probe), |probe| CURRENT.replace(probe)))
 }
 
 /// The probe of the read that this thread works for.
