@@ -71,7 +71,7 @@ fn inner_type(ty: &ArrowType) -> Option<DataType> {
         ArrowType::Int64 | ArrowType::UInt32 => DataType::BigInt,
         ArrowType::Float16 | ArrowType::Float32 => DataType::Float,
         ArrowType::Float64 => DataType::Double,
-        ArrowType::Decimal128(precision, scale) => {
+        ArrowType::Decimal128(precision, scale) | ArrowType::Decimal256(precision, scale) => {
             DataType::Decimal { precision: *precision, scale: *scale }
         }
         ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => DataType::Text,
@@ -82,9 +82,6 @@ fn inner_type(ty: &ArrowType) -> Option<DataType> {
         ArrowType::Date32 | ArrowType::Date64 => DataType::Date,
         ArrowType::Time32(_) | ArrowType::Time64(_) => DataType::Time,
         ArrowType::Timestamp(..) => DataType::Timestamp,
-        ArrowType::Decimal256(precision, scale) => {
-            DataType::Decimal { precision: *precision, scale: *scale }
-        }
         ArrowType::Interval(IntervalUnit::MonthDayNano) | ArrowType::Duration(_) => {
             DataType::Duration
         }
