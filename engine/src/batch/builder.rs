@@ -23,6 +23,8 @@ pub struct BatchBuilder {
     columns: Columns,
     now_seconds: i32,
     rows: usize,
+    /// Such a key is stored as its value is, and need not be split.
+    has_one_partition_column: bool,
     /// The partition key last split, since neighbours mostly share it.
     last_partition: Option<Rc<PartitionKey>>,
     partition_components: Vec<Vec<u8>>,
@@ -61,6 +63,7 @@ impl BatchBuilder {
         let stamped = stamps.iter().map(|stamp| output(stamp.column, &stamp.kind.data_type()));
         let outputs = values.chain(stamped).collect();
         BatchBuilder {
+            has_one_partition_column: schema.partition_key().count() == 1,
             layout: Layout::of(&schema, columns, stamps),
             columns: Columns { schema, columns: outputs, bytes: 0 },
             now_seconds,
@@ -128,6 +131,14 @@ impl BatchBuilder {
     }
 
     fn push_partition(&mut self, key: &Rc<PartitionKey>, rows: usize) -> Result<()> {
+        if self.has_one_partition_column {
+            for (_, output) in &self.layout.partition {
+                for _ in 0..rows {
+                    self.columns.push(*output, Some(key.as_bytes()))?;
+                }
+            }
+            return Ok(());
+        }
         if !self.last_partition.as_ref().is_some_and(|last| Rc::ptr_eq(last, key)) {
             let components = key.components(&self.columns.schema)?;
             self.partition_components = components.into_iter().map(<[u8]>::to_vec).collect();

@@ -109,6 +109,14 @@ impl Handle {
         version.prefetch_root(step > 2);
     }
 
+    /// Has what a read of its first row touches fetched, once the steps of `prefetch` were done.
+    pub(super) fn prefetch_row(&self) {
+        Memory::of_shared(&self.key).prefetch();
+        if let Ok(version) = self.latest.try_borrow() {
+            version.prefetch_row();
+        }
+    }
+
     #[inline]
     pub(super) fn is_of(&self, key: &PartitionKey) -> bool {
         let ShortKey(bytes, length) = &self.short_key;

@@ -169,7 +169,7 @@ impl RowCache {
     /// Forgets everything in one step; [`free`](Self::free) then gives the memory back.
     pub fn invalidate(&self) {
         self.life.set(self.life.get() + 1);
-        let partitions = self.partitions.take();
+        let partitions = self.partitions.borrow_mut().take();
         self.is_end_known.set(false);
         self.has_continuity.set(false);
         if !partitions.is_empty() {

@@ -10,7 +10,7 @@
 use std::borrow::Borrow;
 use std::cell::Cell;
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::rc::Rc;
 
@@ -32,6 +32,8 @@ const FILL_QUARTERS: usize = 6;
 pub(super) struct Partitions {
     ring: BTreeSet<Place>,
     buckets: SlotArray<Bucket>,
+    /// How often a partition came or went.
+    changes: u64,
 }
 
 /// A partition's place in the ring; searching looks at tokens only, side by side.
@@ -307,8 +309,43 @@ impl Partitions {
         self.ring.range::<dyn OnRing, _>(range).map(|place| &place.handle)
     }
 
+    /// How often a partition came or went: what was seen of the ring is as it was while this is.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Adds up to `max` partitions behind a key (the first ones without) to `handles`, in ring
+    /// order. What a read of a short one touches is on its way to the processor then.
+    pub(super) fn ahead(
+        &self,
+        key: Option<&PartitionKey>,
+        max: usize,
+        handles: &mut VecDeque<Rc<Handle>>,
+    ) {
+        fn on_ring(key: &PartitionKey) -> &(dyn OnRing + 'static) {
+            key
+        }
+        let from = key.map_or(Bound::Unbounded, |key| Bound::Excluded(on_ring(key)));
+        let places = self.ring.range::<dyn OnRing, _>((from, Bound::Unbounded)).take(max);
+        // All of one kind are fetched side by side, then what they point to.
+        places.clone().for_each(|place| place.handle.prefetch(0));
+        let before = handles.len();
+        handles.extend(places.map(|place| place.handle.clone()));
+        for step in 1..Handle::PREFETCH_STEPS {
+            handles.range(before..).for_each(|handle| handle.prefetch(step));
+        }
+        handles.range(before..).for_each(|handle| handle.prefetch_row());
+    }
+
+    /// All partitions, which leave.
+    pub(super) fn take(&mut self) -> Partitions {
+        let changes = self.changes + 1;
+        std::mem::replace(self, Partitions { changes, ..Partitions::default() })
+    }
+
     /// Adds a partition that is not there.
     pub(super) fn insert(&mut self, handle: Rc<Handle>) {
+        self.changes += 1;
         let token = handle.key.token();
         let is_new = self.ring.insert(Place { token, handle: handle.clone() });
         assert!(is_new, "a partition comes in once");
@@ -321,6 +358,7 @@ impl Partitions {
     }
 
     pub(super) fn remove(&mut self, key: &PartitionKey) {
+        self.changes += 1;
         if self.ring.remove::<dyn OnRing>(key) {
             let bucket = self.bucket_of(key.token());
             self.buckets[bucket].remove(key);

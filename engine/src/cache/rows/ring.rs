@@ -15,6 +15,9 @@
 //! another stream behind it, or is all that remains. So whatever the cache has lost, the scan reads
 //! little more than one past the cache.
 //!
+//! A partition of one row that is in memory is handed over without a read of its own. The scan looks
+//! at some partitions at once, so that what they point to is fetched side by side.
+//!
 //! While the cache has free room, the scan inserts what it read, within its pace ([`FillPace`]).
 //! Without free room and with frequent holes, it asks the cache only now and then.
 //!
@@ -39,9 +42,11 @@ use crate::config::FRAGMENTS_PER_FILL_MAX;
 use crate::error::Result;
 use crate::mutation::fragment::drop_partition;
 use crate::mutation::{
-    ClusteringRange, Direction, Filled, Fragment, FragmentSink, FragmentSource, PartitionRange,
-    Row, Slice, Tombstone,
+    ClusteringRange, Direction, Filled, FlatRow, Fragment, FragmentSink, FragmentSource,
+    PartitionRange, Row, Slice, Tombstone,
 };
+use crate::policy::Slot;
+use crate::probe::{self, Count};
 use crate::schema::{PartitionKey, Token};
 
 /// Partitions that are looked at ahead for each that is read from below.
@@ -51,6 +56,8 @@ const AHEAD_AT_ONCE_MAX: usize = if cfg!(test) { 2 } else { 64 };
 const PASSED_FOR_EACH: usize = 4;
 const PASSED_MIN: usize = if cfg!(test) { 1 } else { 4 };
 const PASSED_MAX: usize = if cfg!(test) { 2 } else { 256 };
+/// Partitions that a scan of the cache has at hand, once it came to as many short ones.
+const AT_HAND_MAX: usize = if cfg!(test) { 3 } else { 32 };
 /// Partitions between two of a file whose gaps become known in one step.
 const LINKED_AT_ONCE_MAX: usize = 256;
 
@@ -140,6 +147,7 @@ impl RowCache {
             pause: PASSED_MIN,
             pace,
             looked: 0,
+            ahead: Ahead::default(),
         })
     }
 
@@ -237,11 +245,37 @@ struct RingRead {
     /// Entries that this call looked at or passed and gave nothing of: beyond
     /// [`PASSED_AT_ONCE_MAX`] others have their turn.
     looked: usize,
+    ahead: Ahead,
+}
+
+/// The cached partitions that come next, as the ring had them.
+#[derive(Default)]
+struct Ahead {
+    handles: VecDeque<Rc<Handle>>,
+    /// The ring's changes when it was looked at.
+    changes: u64,
+    /// How many are taken at once: few at first, in case they are long.
+    at_once: usize,
+}
+
+/// A partition of one row that is being handed over: its row, until that was.
+struct Short {
+    key: Rc<PartitionKey>,
+    row: Option<FlatRow>,
+}
+
+/// What was handed over of short partitions, to be counted.
+#[derive(Default)]
+struct Passed {
+    partitions: u64,
+    used: Vec<Slot>,
 }
 
 enum State {
     Between,
     Cached(Box<CachedRead>),
+    /// The start of the partition was given.
+    Short(Short),
     Below(Below),
     Done,
 }
@@ -299,14 +333,17 @@ impl RingRead {
     /// Goes to what comes behind the partition that was passed last.
     fn turn(&mut self) -> State {
         if self.is_current() {
-            match self.cache.after(self.last.as_deref()) {
+            match self.next() {
                 Some(next) if next.is_known_before.get() && self.is_whole(&next) => {
+                    self.ahead.handles.clear();
+                    self.ahead.at_once = 0;
                     return self.cached(&next.key);
                 }
                 None if self.cache.is_end_known.get() => return State::Done,
                 _ => {}
             }
         }
+        self.ahead.handles.clear();
         let min = self.last.as_ref().map_or(Token::MIN, |last| last.token());
         let range = PartitionRange::Tokens { min, max: Token::MAX };
         State::Below(Below {
@@ -321,6 +358,78 @@ impl RingRead {
             until_look: 0,
             passing: 0,
         })
+    }
+
+    /// The cached partition that comes next.
+    fn next(&mut self) -> Option<Rc<Handle>> {
+        let partitions = self.cache.partitions.borrow();
+        let Ahead { handles, changes, at_once } = &mut self.ahead;
+        if handles.is_empty() || *changes != partitions.changes() {
+            handles.clear();
+            *changes = partitions.changes();
+            *at_once = (*at_once * 2).clamp(1, AT_HAND_MAX);
+            partitions.ahead(self.last.as_deref(), *at_once, handles);
+        }
+        handles.front().cloned()
+    }
+
+    /// Hands over the partitions of one row that come next, as far as they are in memory. Ends
+    /// between two of them, or with what the sink was given last.
+    fn pass_short(&mut self, sink: &mut dyn FragmentSink, passed: &mut Passed) -> Filled {
+        while self.is_current() {
+            let next = self.next().filter(|next| next.is_known_before.get());
+            let Some(next) = next else { break };
+            let latest = next.latest.borrow().clone();
+            let Some((row, slots)) = latest.only_row() else { break };
+            passed.partitions += 1;
+            passed.used.extend(slots.into_iter().filter(|slot| *slot != NO_SLOT));
+            self.ahead.handles.pop_front();
+            let (key, deletion) = (next.key.clone(), latest.deletion());
+            let mut goes_on = sink.fragment(Fragment::PartitionStart { key, deletion });
+            if let Some(row) = latest.static_row() {
+                goes_on &= sink.fragment(Fragment::StaticRow(row));
+            }
+            let short = Short { key: next.key.clone(), row: Some(row) };
+            if !goes_on {
+                self.state = State::Short(short);
+                return Filled::Some;
+            }
+            if !self.go_on(short, sink) {
+                return Filled::Some;
+            }
+        }
+        Filled::Waits
+    }
+
+    /// Hands over the rest of a short partition; false when the sink has enough.
+    fn go_on(&mut self, mut short: Short, sink: &mut dyn FragmentSink) -> bool {
+        if let Some(row) = short.row.take()
+            && sink.rows(&[&row]).is_break()
+        {
+            self.state = State::Short(short);
+            return false;
+        }
+        self.last = Some(short.key);
+        self.state = State::Between;
+        sink.fragment(Fragment::PartitionEnd)
+    }
+
+    /// Counts what came from memory of short partitions.
+    fn count(&self, passed: Passed) {
+        let Passed { partitions, used } = passed;
+        if partitions == 0 {
+            return;
+        }
+        self.cache.touch(&used);
+        let mut counts = self.cache.counts.borrow_mut();
+        counts.reads += partitions;
+        counts.partition_hits += partitions;
+        counts.row_hits += partitions;
+        drop(counts);
+        self.pace.saved(partitions);
+        probe::count(Count::CacheHits, partitions);
+        probe::count(Count::CacheRows, partitions);
+        probe::note(|| format!("row cache: partitions of one row from memory: {partitions}"));
     }
 
     /// Whether all of a partition is in memory, or so much that the rest is worth a read of its
@@ -466,6 +575,37 @@ impl RingRead {
         false
     }
 
+    /// Hands over what is in memory.
+    fn pass(&mut self, sink: &mut dyn FragmentSink, passed: &mut Passed) -> Filled {
+        self.looked = 0;
+        while self.looked < PASSED_AT_ONCE_MAX {
+            match &mut self.state {
+                State::Done => return Filled::End,
+                State::Between => match self.pass_short(sink, passed) {
+                    Filled::Some => return Filled::Some,
+                    Filled::Waits | Filled::End => self.state = self.turn(),
+                },
+                State::Short(_) => {
+                    let short = std::mem::replace(&mut self.state, State::Between);
+                    let State::Short(short) = short else { unreachable!("it was looked at") };
+                    if !self.go_on(short, sink) {
+                        return Filled::Some;
+                    }
+                }
+                State::Cached(read) => match read.pass_now(sink) {
+                    Filled::End => {
+                        self.looked += read.passed();
+                        self.last = Some(read.key().clone());
+                        self.state = State::Between;
+                    }
+                    filled => return filled,
+                },
+                State::Below(_) => return Filled::Waits,
+            }
+        }
+        Filled::Some
+    }
+
     /// The files have no more.
     fn end(&mut self) {
         let is_current = self.is_current();
@@ -494,6 +634,10 @@ impl FragmentSource for RingRead {
                     below.source.skip_partition();
                 }
             }
+            State::Short(short) => {
+                self.last = Some(short.key.clone());
+                self.state = State::Between;
+            }
             State::Between | State::Done => unreachable!("no partition of the scan is open"),
         }
     }
@@ -515,7 +659,7 @@ impl FragmentSource for RingRead {
                             self.end();
                         }
                     }
-                    State::Between | State::Done => {}
+                    State::Short(_) | State::Between | State::Done => {}
                 }
                 if out.len() > before {
                     break;
@@ -535,6 +679,12 @@ impl FragmentSource for RingRead {
             match &mut self.state {
                 State::Done => break,
                 State::Between => self.state = self.turn(),
+                State::Short(short) => {
+                    out.extend(short.row.take().map(Fragment::FlatRow));
+                    out.push_back(Fragment::PartitionEnd);
+                    self.last = Some(short.key.clone());
+                    self.state = State::Between;
+                }
                 State::Cached(read) => {
                     let filled = read.fill_now(out);
                     self.looked += read.passed();
@@ -562,22 +712,9 @@ impl FragmentSource for RingRead {
     }
 
     fn pass_now(&mut self, sink: &mut dyn FragmentSink) -> Filled {
-        self.looked = 0;
-        while self.looked < PASSED_AT_ONCE_MAX {
-            match &mut self.state {
-                State::Done => return Filled::End,
-                State::Between => self.state = self.turn(),
-                State::Cached(read) => match read.pass_now(sink) {
-                    Filled::End => {
-                        self.looked += read.passed();
-                        self.last = Some(read.key().clone());
-                        self.state = State::Between;
-                    }
-                    filled => return filled,
-                },
-                State::Below(_) => return Filled::Waits,
-            }
-        }
-        Filled::Some
+        let mut passed = Passed::default();
+        let filled = self.pass(sink, &mut passed);
+        self.count(passed);
+        filled
     }
 }

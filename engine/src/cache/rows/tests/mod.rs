@@ -8,6 +8,7 @@ mod held;
 mod hot;
 mod ids;
 mod interleavings;
+mod short;
 mod stops;
 mod walks;
 mod world;

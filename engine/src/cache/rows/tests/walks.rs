@@ -34,7 +34,7 @@ fn absent_rows() -> (World, PartitionKey) {
 }
 
 /// Entries of a kind that were used so far.
-fn used_of(world: &World, of: EntryKind) -> u64 {
+pub(super) fn used_of(world: &World, of: EntryKind) -> u64 {
     let kinds = world.pages.stats().kinds;
     kinds.iter().filter(|(kind, _)| *kind == of).map(|(_, counts)| counts.hits).sum()
 }

@@ -329,8 +329,25 @@ impl Tree {
         }
     }
 
+    /// Has the first row fetched, where it stands in the root.
+    pub(super) fn prefetch_row(&self) {
+        if let Node::Leaf(leaf) = &self.root
+            && let Some(first) = leaf.rows().first()
+        {
+            first.prefetch();
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.root.is_empty()
+    }
+
+    /// The entry, where there is one.
+    pub(super) fn only(&self) -> Option<View<'_>> {
+        match &self.root {
+            Node::Leaf(leaf) if leaf.len() == 1 => Some(leaf.view(0)),
+            _ => None,
+        }
     }
 
     /// The leaf in whose stretch a place is; with `is_before` that of what is just before it.

@@ -105,6 +105,28 @@ impl Version {
         root.prefetch();
     }
 
+    /// Has its first row fetched, where that stands in the root; nothing while it is changed.
+    pub fn prefetch_row(&self) {
+        if let Ok(tree) = self.tree.try_borrow() {
+            tree.prefetch_row();
+        }
+    }
+
+    /// The one row of a partition of which everything is known and nothing else has to be said,
+    /// with the slots of the entries that say so; `None` for any other partition.
+    pub fn only_row(&self) -> Option<(FlatRow, [Slot; 2])> {
+        let tree = self.tree.borrow();
+        let View { flat, claim } = tree.only()?;
+        let (place, end) = (PlaceRef::of_flat(flat), self.end());
+        // Behind the one row that a partition can have there is no gap, nor before it.
+        let is_all = place.prefix.is_empty();
+        let is_known = is_all || claim.is_known_before && end.is_known_before;
+        let is_plain = claim.tombstone.is_none() && end.tombstone.is_none();
+        let is_row = flat.has_row() && place.weight == Weight::At;
+        let end_slot = if end.is_known_before { end.slot } else { NO_SLOT };
+        (is_row && is_known && is_plain).then(|| (flat.clone(), [claim.slot, end_slot]))
+    }
+
     pub fn deletion(&self) -> Option<Tombstone> {
         self.rare.borrow().as_ref().and_then(|rare| rare.deletion)
     }

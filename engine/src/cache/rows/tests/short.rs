@@ -1,0 +1,145 @@
+//! Scans over partitions of one row, which need no reads of their own.
+
+use std::ops::ControlFlow;
+
+use super::walks::used_of;
+use super::*;
+use crate::mutation::{Filled, FlatRow, FragmentSink};
+use crate::policy::event::EntryKind;
+
+/// Takes what comes, and has enough after so many pieces.
+struct Few {
+    out: VecDeque<Fragment>,
+    left: u64,
+}
+
+impl Few {
+    fn wants_more(&mut self) -> bool {
+        // What begins a partition comes in one piece.
+        self.left = self.left.saturating_sub(1);
+        self.left > 0
+    }
+}
+
+impl FragmentSink for Few {
+    fn row(&mut self, flat: &FlatRow) -> bool {
+        self.out.push_back(Fragment::FlatRow(flat.clone()));
+        self.wants_more()
+    }
+
+    fn rows(&mut self, rows: &[&FlatRow]) -> ControlFlow<usize> {
+        for (taken, flat) in (1..).zip(rows) {
+            if !self.row(flat) {
+                return ControlFlow::Break(taken);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn fragment(&mut self, fragment: Fragment) -> bool {
+        self.out.push_back(fragment);
+        self.wants_more()
+    }
+}
+
+struct Reader {
+    expected: Vec<Fragment>,
+    source: Box<dyn FragmentSource>,
+    out: VecDeque<Fragment>,
+}
+
+impl Reader {
+    fn open(world: &mut World) -> Self {
+        let (expected, source) = world.open_scan();
+        Reader { expected, source, out: VecDeque::new() }
+    }
+
+    /// Takes up to `pieces`; false at the end.
+    fn step(&mut self, pieces: u64, what: &str) -> bool {
+        let mut sink = Few { out: std::mem::take(&mut self.out), left: pieces };
+        let filled = self.source.pass_now(&mut sink);
+        self.out = sink.out;
+        let is_over = match filled {
+            Filled::Some => false,
+            Filled::End => true,
+            Filled::Waits => {
+                let before = self.out.len();
+                block_on(self.source.fill(&mut self.out)).unwrap();
+                self.out.len() == before
+            }
+        };
+        if is_over {
+            same_scan(self.out.make_contiguous(), &self.expected, what);
+        }
+        !is_over
+    }
+}
+
+#[test]
+fn a_scan_goes_on_wherever_it_was_stopped_and_whatever_comes_and_goes() {
+    for seed in 0..400 {
+        let mut world = World::new(seed);
+        let what = format!("seed {seed}");
+        world.pages.set_capacity_bytes(1 << 20);
+        // Most partitions have one row, some two, some none.
+        world.keys = 1 + (seed % 2) as i32;
+        for _ in 0..12 {
+            world.flush();
+        }
+        for _ in 0..2 {
+            let (expected, source) = world.open_scan();
+            same_scan(&read_all(source), &expected, &what);
+        }
+        let mut readers: Vec<Reader> = Vec::new();
+        for _ in 0..80 {
+            match world.below(10) {
+                0 if world.below(2) == 0 => world.flush(),
+                1 => world.evict(),
+                2 if world.below(6) == 0 => {
+                    world.rows.invalidate();
+                    world.rows.free(1 + (seed % 7) as usize);
+                }
+                3 | 4 => readers.push(Reader::open(&mut world)),
+                _ if !readers.is_empty() => {
+                    let at = world.below(readers.len() as u64) as usize;
+                    let pieces = 1 + world.below(7);
+                    if !readers[at].step(pieces, &what) {
+                        readers.swap_remove(at);
+                    }
+                }
+                _ => {}
+            }
+            world.check();
+        }
+        for reader in &mut readers {
+            while reader.step(1 + world.below(40), &what) {}
+        }
+        world.check();
+    }
+}
+
+/// What is used is told, so that policies see a scan of short partitions as one of long ones.
+#[test]
+fn its_rows_are_used_and_counted_once_each() {
+    const PARTITIONS: u64 = 200;
+    let mut world = World::new(1);
+    world.pages.set_capacity_bytes(1 << 20);
+    world.keys = 1;
+    let row = Row { liveness: Some(Liveness::at(1)), ..Row::default() };
+    let data = (0..PARTITIONS).map(|number| {
+        let key = PartitionKey::from_bytes(number.to_be_bytes());
+        (key, Data { exists: true, rows: BTreeMap::from([(0, row.clone())]), ..Data::default() })
+    });
+    world.replace(data.collect(), 7);
+    let mut reader = Reader::open(&mut world);
+    while reader.step(u64::MAX, "from the disk") {}
+    let (used, reads) = (used_of(&world, EntryKind::Row), world.disk.reads.get());
+    let counts = *world.rows.counts.borrow();
+    let mut reader = Reader::open(&mut world);
+    while reader.step(u64::MAX, "from memory") {}
+    assert_eq!(world.disk.reads.get(), reads);
+    assert_eq!(used_of(&world, EntryKind::Row) - used, PARTITIONS);
+    let after = *world.rows.counts.borrow();
+    assert_eq!(after.partition_hits - counts.partition_hits, PARTITIONS);
+    assert_eq!(after.row_hits - counts.row_hits, PARTITIONS);
+}
