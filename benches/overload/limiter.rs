@@ -2,8 +2,9 @@
 
 use std::hint::black_box;
 use std::path::Path;
+use std::sync::Arc;
 
-use tidegate_engine::admission::rate::Limiter;
+use tidegate_engine::admission::rate::{Limiter, PublishedRates};
 use tidegate_engine::plugin::{HostOptions, InstanceOptions, PolicyHost, WasmRatePolicy};
 use tidegate_engine::policy::rate::Operation;
 use tidegate_engine::schema::Token;
@@ -20,6 +21,10 @@ const PARTITIONS: i64 = 1000;
 /// Operations are refused only by a policy that is asked.
 fn limits(reads: u32) -> RateLimit {
     RateLimit { max_reads_per_second: Some(reads), max_writes_per_second: None }
+}
+
+fn fresh() -> Limiter {
+    Limiter::new(7, Arc::new(PublishedRates::new(7)))
 }
 
 /// CPU ns of an operation that goes through, and the part of them that did.
@@ -51,7 +56,7 @@ pub fn print(arguments: &Arguments) {
     let wasm = "the same, beyond its limit by a component";
     if arguments.wants(native) {
         let measured = |_| {
-            let (ns, part) = admitted(&mut Limiter::new(7), &limits(HIGH), count);
+            let (ns, part) = admitted(&mut fresh(), &limits(HIGH), count);
             assert!(part > 0.999, "{part} went through");
             ns
         };
@@ -71,9 +76,9 @@ pub fn print(arguments: &Arguments) {
         };
         let (mut figures, mut natives) = (Vec::new(), Vec::new());
         for _ in 0..REPEATS {
-            let mut limiter = Limiter::new(7);
+            let mut limiter = fresh();
             natives.push(of(&mut limiter));
-            let mut limiter = Limiter::new(7);
+            let mut limiter = fresh();
             limiter.set_policy(Some(("decaying".into(), Box::new(decaying(&host)))));
             figures.push(of(&mut limiter));
             assert!(limiter.failure().is_none() && limiter.stats().asked > 0);

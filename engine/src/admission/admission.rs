@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use super::account::{Account, on_account};
 use super::class::{Class, ClassStatus};
 use super::diagnosis::{LongWait, LongWaits, NotedRead, ReadStatus};
+use super::fail_fast::{FailFast, RefusedByCallers};
 use super::governed::{Governed, PlanStatus};
 use super::level::{DEFAULT_LEVEL, LevelId, LevelOptions, LevelStatus, Terms};
 use super::memory::ReadMemory;
@@ -56,14 +57,16 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// A point whose reads share `memory` for their batches with those of other shards.
-    pub fn new(clock: Arc<dyn Clock>, memory: Arc<ReadMemory>) -> Self {
+    /// A point whose reads share `memory` for their batches with those of other shards, and whose
+    /// callers refuse by `fail_fast`.
+    pub fn new(clock: Arc<dyn Clock>, memory: Arc<ReadMemory>, fail_fast: Arc<FailFast>) -> Self {
         let interval_ns = Cell::new(clock.monotonic_ns());
         Admission {
             writes: Rc::new(Writes::new(clock.clone())),
             inner: Rc::new(Inner {
                 clock,
                 memory,
+                fail_fast,
                 classes: ReadClass::ALL.map(|class| {
                     RefCell::new(Class::new(class, NATIVE[class as usize], &DEFAULT_LEVEL.into()))
                 }),
@@ -112,7 +115,11 @@ impl Admission {
             return Ok(());
         }
         let now_ns = inner.clock.monotonic_ns();
-        let refused = inner.class(class).borrow_mut().refuse_behind(level, deadline, now_ns);
+        let refused = inner.class(class).borrow_mut().refuse_behind(
+            level,
+            (deadline, now_ns),
+            &inner.fail_fast,
+        );
         refused.map_or(Ok(()), |error| Err(inner.told(class, level, error)))
     }
 
@@ -236,6 +243,7 @@ impl Admission {
     /// How the reads of a service level stand.
     pub fn level_status(&self, level: LevelId) -> LevelStatus {
         let mut all = LevelStatus::default();
+        self.take_over();
         for class in ReadClass::ALL {
             let class = self.inner.class(class).borrow();
             for lane in class.lanes().iter().filter(|lane| lane.level == level) {
@@ -325,6 +333,7 @@ impl Admission {
                 };
             }
         };
+        self.take_over();
         let last = self.last.get()[class as usize];
         let state = self.inner.class(class).borrow();
         ClassStatus {
@@ -355,6 +364,7 @@ impl Admission {
     /// are those of memtables, and how many make writes wait.
     pub fn tick(&self, memtable_bytes: u64, memtable_bytes_max: u64) {
         ReadClass::ALL.into_iter().for_each(|class| self.inner.hand_out(class));
+        self.take_over();
         let now_ns = self.inner.clock.monotonic_ns();
         self.inner.memory.refuse_late(now_ns);
         let elapsed_ns = now_ns.saturating_sub(self.interval_ns.get());
@@ -379,6 +389,18 @@ impl Admission {
             .borrow_mut()
             .ask("load-shedding", |policy, plan| policy.plan(now_us, &signals, plan));
         self.obey();
+    }
+
+    /// Counts what callers refused by themselves, and has the log say why.
+    fn take_over(&self) {
+        let inner = &self.inner;
+        for class in ReadClass::ALL {
+            for refused in inner.fail_fast.take_refused(class, inner.clock.monotonic_ns()) {
+                let RefusedByCallers { level, times, error } = refused;
+                inner.class(class).borrow_mut().count_refused_by_callers(level, times);
+                inner.tell(class, level, &error);
+            }
+        }
     }
 
     /// Whether nothing is under way, and nothing came since the last interval in which there was

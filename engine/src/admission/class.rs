@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use super::fail_fast::{FailFast, behind};
 use super::lane::{Lane, Want};
 use super::latency::Latencies;
 use super::level::{LevelId, LevelOptions, Terms};
@@ -455,21 +456,37 @@ impl<T, P, C> Class<T, P, C> {
     }
 
     /// What a read is told that comes now, where it would stand behind others for half of its time:
-    /// cheaper than to let it wait for the same answer.
+    /// cheaper than to let it wait for the same answer. Callers are told of the queue.
     pub fn refuse_behind(
         &mut self,
         level: LevelId,
-        deadline: Deadline,
-        now_ns: u64,
+        (deadline, now_ns): (Deadline, u64),
+        callers: &FailFast,
     ) -> Option<Error> {
         let at = self.at(level);
-        let waited_ns = now_ns.saturating_sub(self.lanes[at].queue.front()?.since_ns);
+        let since_ns = self.lanes[at].queue.front()?.since_ns;
+        let waited_ns = now_ns.saturating_sub(since_ns);
         if !deadline.is_half_over_after(waited_ns, now_ns) {
             return None;
         }
         self.count_refused(at);
-        let (waited_us, whose) = (waited_ns / 1000, self.whose(at));
-        Some(Error::Overloaded(Overload::Behind { waited_us, whose }))
+        let whose = self.whose(at);
+        let error = behind(waited_ns, &whose);
+        callers.tell(self.class, (self.lanes[at].level, whose), since_ns);
+        Some(error)
+    }
+
+    /// Since when the first of a level waits for its first turn.
+    pub fn waits_since_ns(&self, level: LevelId) -> Option<u64> {
+        let lane = self.lanes.iter().find(|lane| lane.level == level)?;
+        lane.queue.front().map(|waiter| waiter.since_ns)
+    }
+
+    /// Reads of a level came that their callers refused.
+    pub fn count_refused_by_callers(&mut self, level: LevelId, times: u64) {
+        self.totals.arrived += times;
+        self.totals.refused += times;
+        self.lane(level).totals.refused += times;
     }
 
     fn waited(&self, at: usize, waited_us: u64, why: &'static str) -> Error {

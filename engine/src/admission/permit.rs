@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use super::account::{Account, Keeper};
 use super::class::{Class, Next};
 use super::diagnosis::{NotedRead, Read, ReadState, ReadStatus, Reads, Scene, report};
+use super::fail_fast::FailFast;
 use super::lane::{Lane, Waiter, Want};
 use super::level::LevelId;
 use super::memory::{BatchCharge, ReadMemory, charged};
@@ -28,6 +29,7 @@ pub(super) type ReadsOf = Class<Turn, Permit, Charge>;
 pub(super) struct Inner {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) memory: Arc<ReadMemory>,
+    pub(super) fail_fast: Arc<FailFast>,
     pub(super) classes: [RefCell<ReadsOf>; ReadClass::COUNT],
     /// Somebody is handing out turns already.
     pub(super) handing: [Cell<bool>; ReadClass::COUNT],
@@ -130,6 +132,7 @@ impl Inner {
     ) -> Place {
         let id = waiter.id;
         push(self.class(class).borrow_mut().lane(level), waiter);
+        self.tell_callers(class);
         Place::new(self.clone(), (class, level), id)
     }
 
@@ -143,6 +146,7 @@ impl Inner {
         // Mostly nobody waits, and the clock need not be asked.
         if !self.class(class).borrow().has_waiting() {
             handing.set(false);
+            self.tell_callers(class);
             return;
         }
         let now_ns = self.clock.monotonic_ns();
@@ -163,6 +167,15 @@ impl Inner {
             }
         }
         handing.set(false);
+        self.tell_callers(class);
+    }
+
+    /// Tells callers how the queues stand that they know of.
+    fn tell_callers(&self, class: ReadClass) {
+        if self.fail_fast.knows_queues(class) {
+            let state = self.class(class).borrow();
+            self.fail_fast.follow(class, |level| state.waits_since_ns(level));
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The point through which reads enter: turns, queues, memory, shedding, plans and their policies.
 
 mod computing;
+mod fail_fast;
 mod levels;
 
 use std::cell::Cell;
@@ -83,6 +84,7 @@ impl LoadSheddingPolicy for Script {
 
 struct World {
     clock: Arc<SimulatedClock>,
+    fail_fast: Arc<FailFast>,
     admission: Rc<Admission>,
     limits: Rc<Cell<Option<ReadLimits>>>,
     shedding: Rc<Cell<Option<SheddingPlan>>>,
@@ -101,7 +103,8 @@ async fn admit(admission: &Admission) -> Result<Permit> {
 impl World {
     fn new(running_max: u32, memory_bytes_max: u64, queued_max: u32, wait_us_max: u64) -> Self {
         let clock = SimulatedClock::new(1_000_000);
-        let admission = Rc::new(Admission::new(clock.clone(), ReadMemory::new(1 << 30)));
+        let (memory, fail_fast) = (ReadMemory::new(1 << 30), FailFast::new(1));
+        let admission = Rc::new(Admission::new(clock.clone(), memory, fail_fast.clone()));
         let script = Script::default();
         let limits = ReadLimits { running_max, memory_bytes_max, queued_max, wait_us_max };
         script.limits.set(Some(limits));
@@ -112,7 +115,7 @@ impl World {
             Script { shedding: shedding.clone(), signals: signals.clone(), ..Script::default() };
         admission.set_admission(Some(("script".into(), Box::new(script))));
         admission.set_shedding(Some(("script".into(), Box::new(shed))));
-        let world = World { clock, admission, limits, shedding, seen, signals };
+        let world = World { clock, fail_fast, admission, limits, shedding, seen, signals };
         // A read and an interval bring the plan into force.
         drop(world.try_admit().unwrap());
         world.interval();
@@ -335,7 +338,8 @@ fn what_is_refused_is_named_by_its_class() {
 
 #[test]
 fn without_a_policy_each_class_has_limits_of_its_own() {
-    let admission = Admission::new(SimulatedClock::new(1), ReadMemory::new(1 << 30));
+    let admission =
+        Admission::new(SimulatedClock::new(1), ReadMemory::new(1 << 30), FailFast::new(1));
     let limits = |class| {
         let status = admission.status(class);
         (status.running_max, status.queued_max, status.wait_us_max)

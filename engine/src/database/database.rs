@@ -17,8 +17,8 @@ use super::shard::opening::Ledgers;
 use super::shard::recording::Recording;
 use super::shard::{LeftOut, Shard, ShardOptions, log_limit};
 use super::snapshot::logged::LoggedBatches;
-use crate::admission::ReadMemory;
-use crate::clock::{Clock, SystemClock, Timestamps};
+use crate::admission::{FailFast, ReadMemory};
+use crate::clock::{Clock, Random, SystemClock, Timestamps};
 use crate::commitlog::{Durability, Recovery};
 use crate::config::{
     BATCHES_BYTES_DEFAULT, CACHE_BYTES_DEFAULT, COMMITLOG_BYTES_DEFAULT, COMMITLOG_SEGMENT_BYTES,
@@ -112,6 +112,8 @@ pub(super) struct Inner {
     pub(super) recording: tokio::sync::Mutex<Option<Recording>>,
     timestamps: Arc<Timestamps>,
     logged_batches: Arc<LoggedBatches>,
+    /// Of each shard.
+    fail_fast: Vec<Arc<FailFast>>,
 }
 
 impl Database {
@@ -148,7 +150,7 @@ impl Database {
                     scheduler: scheduler.clone(),
                 };
                 let shard_options =
-                    shard_options(&options, shard_count, &shared, (&layout, Some(lock.clone())));
+                    shard_options(&options, shard, &shared, (&layout, Some(lock.clone())));
                 let init =
                     move |context| ready(Ok(Shard::new(context, shard_options))).boxed_local();
                 shards.add(start(executor, init).await).await?;
@@ -172,7 +174,7 @@ impl Database {
             let mut shards = Shards::default();
             for context in contexts {
                 let shard_options =
-                    shard_options(&options, context.shard_count, &shared, (&layout, None));
+                    shard_options(&options, context.shard, &shared, (&layout, None));
                 context.disk.create_directories(layout.root()).await?;
                 let init =
                     move |context| ready(Ok(Shard::new(context, shard_options))).boxed_local();
@@ -242,6 +244,7 @@ impl Database {
                 recording: tokio::sync::Mutex::new(None),
                 timestamps: shared.timestamps,
                 logged_batches: shared.logged_batches,
+                fail_fast: shared.fail_fast,
             }),
         };
         database.restore_policies().await?;
@@ -335,6 +338,11 @@ impl Database {
         change: impl Future<Output = Result<T>> + Send + 'static,
     ) -> BoxFuture<'static, Result<T>> {
         self.inner.keeper.uninterrupted(change)
+    }
+
+    /// What callers of a shard refuse by themselves.
+    pub(super) fn fail_fast(&self, shard: u32) -> &FailFast {
+        &self.inner.fail_fast[shard as usize]
     }
 
     pub(super) fn handle(&self, shard: u32) -> &ShardHandle<Shard> {
@@ -662,11 +670,14 @@ struct Shared {
     timestamps: Arc<Timestamps>,
     handovers: Arc<Handovers>,
     logged_batches: Arc<LoggedBatches>,
+    fail_fast: Vec<Arc<FailFast>>,
 }
 
 impl Shared {
     fn new(options: &Options, shard_count: u32) -> Self {
+        let mut random = Random::new(options.seed);
         Shared {
+            fail_fast: (0..shard_count).map(|_| FailFast::new(random.next_u64())).collect(),
             read_memory: ReadMemory::new(options.read_memory_bytes),
             handovers: Handovers::new(shard_count),
             timestamps: Timestamps::new(options.clock.clone()),
@@ -749,7 +760,7 @@ async fn remove_spent(
 
 fn shard_options(
     options: &Options,
-    shard_count: u32,
+    shard: u32,
     shared: &Shared,
     (layout, lock): (&Layout, Option<Arc<os::LockFile>>),
 ) -> ShardOptions {
@@ -766,11 +777,12 @@ fn shard_options(
         recovery: options.recovery,
         large_data: options.large_data,
         tombstones: options.tombstones,
-        open_files: (open_files / shard_count as usize).min(OPEN_FILES_MAX),
+        open_files: (open_files / shared.fail_fast.len()).min(OPEN_FILES_MAX),
         read_memory: shared.read_memory.clone(),
         timestamps: shared.timestamps.clone(),
         handovers: shared.handovers.clone(),
         logged_batches: shared.logged_batches.clone(),
+        fail_fast: shared.fail_fast[shard as usize].clone(),
         _lock: lock,
     }
 }

@@ -237,7 +237,12 @@ impl Database {
             let catalog = self.catalog();
             let tables: BTreeMap<TableId, &SchemaRef> =
                 catalog.all_tables().map(|schema| (schema.id, schema)).collect();
-            let all = self.of_shards("hot partitions", |shard| shard.hot.borrow().all()).await?;
+            let all = self
+                .of_shards("hot partitions", |shard| {
+                    shard.take_refused();
+                    shard.hot.borrow().all()
+                })
+                .await?;
             let of_shard = |(shard, hot): (u32, Vec<HotPartition>)| {
                 let report = |hot: HotPartition| {
                     let schema = SchemaRef::clone(tables.get(&hot.table)?);
@@ -259,6 +264,7 @@ impl Database {
         async move {
             let mut reports = Vec::new();
             let of_shard = |shard: &Shard| {
+                shard.take_refused();
                 let limiter = shard.limiter.borrow();
                 let policy = match limiter.name() {
                     Some(name) if limiter.failure().is_none() => name.to_owned(),

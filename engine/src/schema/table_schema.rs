@@ -10,7 +10,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::compaction::CompactionOptions;
+use super::key::PartitionKey;
 use super::options::{Compression, LargeDataOptions, OnCorruption};
+use super::token::Token;
 use super::types::DataType;
 use crate::config::{COLUMN_INDEX_BYTES_DEFAULT, TTL_SECONDS_MAX};
 use crate::error::{Error, Result};
@@ -118,6 +120,10 @@ pub struct TableOptions {
     pub comment: String,
     /// How often one partition may be read and written.
     pub per_partition_rate_limit: RateLimit,
+    /// A column of the partition key: partitions with the same value of it share these limits, of
+    /// which each shard gives an equal part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_limit_by: Option<String>,
     /// From which sizes on data is recorded as large.
     pub large_data: LargeDataOptions,
     /// What becomes of damaged files.
@@ -148,6 +154,7 @@ impl Default for TableOptions {
             column_index_bytes: COLUMN_INDEX_BYTES_DEFAULT,
             comment: String::new(),
             per_partition_rate_limit: RateLimit::default(),
+            rate_limit_by: None,
             large_data: LargeDataOptions::default(),
             on_corruption: OnCorruption::default(),
             compression: None,
@@ -247,6 +254,32 @@ impl TableSchema {
         self.options.has_partial_keys && is_behind
     }
 
+    /// What shares the limits of the rate with a partition: its own token, or the one of the column
+    /// by which the rate is limited.
+    ///
+    /// Errors: `Invalid` for a key of another table.
+    pub fn rate_token(&self, key: &PartitionKey) -> Result<Token> {
+        let Some(name) = &self.options.rate_limit_by else { return Ok(key.token()) };
+        let components = key.components(self)?;
+        let at = self.partition_key().position(|column| column.name == *name);
+        let value = at.and_then(|at| components.get(at));
+        Ok(value.map_or(key.token(), |value| Token::of(value)))
+    }
+
+    /// The limits of the rate on one of so many shards.
+    pub fn rate_limit_on(&self, shard_count: u32) -> RateLimit {
+        let whole = self.options.per_partition_rate_limit;
+        // A partition has one shard; what has several partitions is on all of them.
+        if self.options.rate_limit_by.is_none() || self.partition_key_ids().len() == 1 {
+            return whole;
+        }
+        let part = |limit: u32| limit.div_ceil(shard_count);
+        RateLimit {
+            max_reads_per_second: whole.max_reads_per_second.map(part),
+            max_writes_per_second: whole.max_writes_per_second.map(part),
+        }
+    }
+
     /// `keyspace.name`.
     pub fn full_name(&self) -> String {
         format!("{}.{}", self.keyspace, self.name)
@@ -294,6 +327,13 @@ impl TableSchema {
         if !(0..=TTL_SECONDS_MAX).contains(&self.options.default_time_to_live) {
             return Err(Error::invalid(format!(
                 "default_time_to_live must be between 0 and {TTL_SECONDS_MAX} seconds"
+            )));
+        }
+        if let Some(name) = &self.options.rate_limit_by
+            && !self.partition_key().any(|column| column.name == *name)
+        {
+            return Err(Error::invalid(format!(
+                "rate_limit_by names a column of the partition key, and '{name}' is none"
             )));
         }
         if !self.drops.is_sorted_by(|a, b| a.column < b.column) {

@@ -357,7 +357,7 @@ mod tests {
 
     use super::super::tombstones::{TombstoneLimits, TombstoneWatch};
     use super::*;
-    use crate::admission::{Admission, ReadMemory};
+    use crate::admission::{Admission, FailFast, ReadMemory};
     use crate::clock::SimulatedClock;
     use crate::mutation::{Cell, Liveness, Row};
     use crate::policy::admission::ReadClass;
@@ -368,7 +368,7 @@ mod tests {
     fn the_next_batch_of_long_rows_is_charged_before_a_row_of_it_is_read() {
         const LONG: usize = 3 << 20;
         let memory = ReadMemory::new(64 << 20);
-        let admission = Admission::new(SimulatedClock::new(1), memory.clone());
+        let admission = Admission::new(SimulatedClock::new(1), memory.clone(), FailFast::new(1));
         let mut permit = block_on(admission.turn(ReadClass::Keys, LevelId::DEFAULT, None)).unwrap();
         let (sender, mut receiver) = mpsc::channel(2);
         let schema = crate::table::tests::schema(false);

@@ -159,6 +159,26 @@ impl Counters {
         None
     }
 
+    /// Counts further operations of a key, without an answer.
+    pub fn add(&mut self, token: u64, label: u32, times: u32) {
+        let Some(rest) = times.checked_sub(1) else { return };
+        self.account(token, label);
+        let operations = self.operations.saturating_add(rest);
+        let losses = operations / OPERATIONS_PER_LOSS;
+        (self.operations, self.floor) =
+            (operations % OPERATIONS_PER_LOSS, self.floor.saturating_add(losses).min(COUNT_MAX));
+        let mut at = self.hash(token, label) as usize % ENTRIES;
+        for step in 0..PROBES_MAX {
+            at = (at + step) % ENTRIES;
+            let entry = &mut self.entries[at];
+            if entry.token == token && entry.label == label && entry.window() == self.window {
+                let (count, window) = (entry.count().saturating_add(rest), entry.window());
+                entry.set(count, window);
+                return;
+            }
+        }
+    }
+
     /// Brings an entry into this window.
     fn refresh(&mut self, at: usize) {
         let entry = &mut self.entries[at];

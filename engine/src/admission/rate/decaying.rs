@@ -23,6 +23,17 @@ impl Decaying {
     }
 }
 
+fn is_let_through_anyway(count: u32, limit: u32) -> bool {
+    u64::from(count) <= 2 * u64::from(limit)
+}
+
+/// Whether an operation with this count goes through; `draw` is uniform in [0, 2³²).
+pub(super) fn goes_through(count: u32, limit: u32, draw: u64) -> bool {
+    // Whole numbers: a component decides the same.
+    let share = u128::from(draw) * u128::from(count) * LN_2;
+    is_let_through_anyway(count, limit) || share < u128::from(limit) << 64
+}
+
 impl RatePolicy for Decaying {
     fn name(&self) -> &str {
         "decaying"
@@ -34,13 +45,10 @@ impl RatePolicy for Decaying {
 
     /// Never fails.
     fn exceeded(&mut self, excess: &Excess) -> Result<bool, PolicyFailure> {
-        let (count, limit) = (u64::from(excess.count), u64::from(excess.limit));
-        if count <= 2 * limit {
+        if is_let_through_anyway(excess.count, excess.limit) {
             return Ok(true);
         }
-        // Uniform in [0, 1), times 2³². Whole numbers: a component decides the same.
-        let uniform = u128::from(self.random.next_u64() >> 32);
-        Ok(uniform * u128::from(count) * LN_2 < u128::from(limit) << 64)
+        Ok(goes_through(excess.count, excess.limit, self.random.next_u64() >> 32))
     }
 
     /// Never fails, and plans nothing.

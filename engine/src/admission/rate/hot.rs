@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::counters::mix;
 use crate::policy::rate::Operation;
-use crate::schema::{PartitionKey, TableId};
+use crate::schema::{PartitionKey, TableId, Token};
 
 /// Sets, and places of each.
 const SETS: usize = 32;
@@ -76,22 +76,44 @@ impl HotPartitions {
         operation: Operation,
         is_refused: bool,
     ) {
+        let place = self.add((table, key.token()), operation, 1);
+        place.refused = place.refused.saturating_add(u32::from(is_refused));
+        if place.key.is_none() && place.reads.saturating_add(place.writes) >= KEPT_FROM {
+            place.key = Some(Box::new((table, key.clone())));
+        }
+    }
+
+    /// Counts operations on a partition that callers refused. It has its key from those before.
+    pub fn count_refused(
+        &mut self,
+        (table, token): (TableId, Token),
+        operation: Operation,
+        times: u32,
+    ) {
+        let place = self.add((table, token), operation, times);
+        place.refused = place.refused.saturating_add(times);
+    }
+
+    #[inline]
+    fn add(
+        &mut self,
+        (table, token): (TableId, Token),
+        operation: Operation,
+        times: u32,
+    ) -> &mut Place {
         let of_table = (table.0 >> 64) as u64 ^ table.0 as u64;
-        let fingerprint = mix(self.salt ^ of_table ^ key.token().0 as u64);
+        let fingerprint = mix(self.salt ^ of_table ^ token.0 as u64);
         let set = &mut self.sets[fingerprint as usize % SETS];
         let known = set.fingerprints.iter().position(|known| *known == fingerprint);
         let at = known.unwrap_or_else(|| set.take_over(fingerprint));
-        set.counts[at] = set.counts[at].saturating_add(1);
+        set.counts[at] = set.counts[at].saturating_add(times);
         let place = &mut set.places[at];
         let counted = match operation {
             Operation::Read => &mut place.reads,
             Operation::Write => &mut place.writes,
         };
-        *counted = counted.saturating_add(1);
-        place.refused = place.refused.saturating_add(u32::from(is_refused));
-        if place.key.is_none() && place.reads.saturating_add(place.writes) >= KEPT_FROM {
-            place.key = Some(Box::new((table, key.clone())));
-        }
+        *counted = counted.saturating_add(times);
+        place
     }
 
     /// Halves all counts if it is time.

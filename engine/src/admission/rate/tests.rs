@@ -1,7 +1,10 @@
 //! Counting and decay by hand, and what goes through at rates around the limit.
 
+mod published;
+
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::*;
 use crate::clock::Random;
@@ -25,6 +28,10 @@ fn table(id: u128, reads: Option<u32>, writes: Option<u32>) -> TableSchema {
         options: TableOptions { per_partition_rate_limit: limit, ..TableOptions::default() },
         drops: Vec::new(),
     }
+}
+
+fn limiter(seed: u64) -> Limiter {
+    Limiter::new(seed, Arc::new(PublishedRates::new(seed)))
 }
 
 /// Asks with the limits of the table's own options.
@@ -129,7 +136,7 @@ fn counts_go_on_at_the_rate_at_which_a_shard_refuses() {
 /// Operations that went through in each second, at `rates` a second.
 fn accepted(policy: Option<Box<dyn RatePolicy>>, limit: u32, rates: &[u64]) -> Vec<u64> {
     let table = table(1, Some(limit), None);
-    let mut limiter = Limiter::new(9);
+    let mut limiter = limiter(9);
     limiter.set_policy(policy.map(|policy| ("p".into(), policy)));
     let run = |(second, rate): (usize, &u64)| {
         (0..*rate)
@@ -163,7 +170,7 @@ fn what_goes_through_is_the_limit_whatever_the_rate() {
 
 #[test]
 fn reads_and_writes_and_tables_are_apart() {
-    let mut limiter = Limiter::new(1);
+    let mut limiter = limiter(1);
     let (one, two) = (table(1, Some(5), Some(500)), table(2, None, Some(5)));
     let mut run = |table: &TableSchema, operation: Operation| {
         let ended: Vec<Result<()>> =
@@ -262,7 +269,7 @@ fn a_plan_of_a_smaller_burst_takes_what_is_beyond_it() {
 #[test]
 fn a_plan_ends_with_its_policy() {
     let table = table(1, Some(100), None);
-    let mut limiter = Limiter::new(9);
+    let mut limiter = limiter(9);
     let planner = || -> Box<dyn RatePolicy> { Box::new(Planner::default()) };
     limiter.set_policy(Some(("first".into(), planner())));
     let read =
@@ -291,7 +298,7 @@ fn a_bucket_counts_time_that_brings_less_than_a_thousandth() {
 fn limits_of_tables_count_apart_for_reads_and_writes() {
     let planner = Planner::default();
     let keys_max = planner.keys_max.clone();
-    let mut limiter = Limiter::new(9);
+    let mut limiter = limiter(9);
     limiter.set_policy(Some(("planner".into(), Box::new(planner))));
     let tables = [table(1, Some(2), None), table(2, None, Some(2)), table(3, Some(2), None)];
     // One token everywhere, far beyond each limit.
@@ -312,7 +319,7 @@ fn a_policy_is_told_of_a_bounded_number_of_keys() {
     let planner = Planner::default();
     let keys_max = planner.keys_max.clone();
     let table = table(1, Some(2), None);
-    let mut limiter = Limiter::new(9);
+    let mut limiter = limiter(9);
     limiter.set_policy(Some(("planner".into(), Box::new(planner))));
     for second in 1..4 {
         for token in 0..200 {
@@ -328,7 +335,7 @@ fn a_policy_is_told_of_a_bounded_number_of_keys() {
 #[test]
 fn a_policy_that_fails_is_put_out_and_the_native_one_decides() {
     let table = table(1, Some(5), None);
-    let mut limiter = Limiter::new(9);
+    let mut limiter = limiter(9);
     let planner = Planner { breaks: true, ..Planner::default() };
     limiter.set_policy(Some(("planner".into(), Box::new(planner))));
     let ended: Vec<Result<()>> = (0..200)

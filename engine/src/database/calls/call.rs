@@ -6,14 +6,16 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::{BatchStream, Scan, WriteBatch};
-use crate::admission::Terms;
+use crate::admission::{Terms, rate};
 use crate::database::database::Database;
 use crate::database::shard::Shard;
 use crate::database::shard::call::{Apply, ApplyMany, Asked, Get, GetMany, Stopwatch};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::mutation::Mutation;
+use crate::policy::rate::Operation;
 use crate::reader::{RowKey, RowValues};
-use crate::runtime::{self, Ask, Asking};
+use crate::runtime::{self, Ask, Asking, ShardHandle};
+use crate::schema::PartitionKey;
 use crate::schema::table_schema::SchemaRef;
 
 impl Database {
@@ -97,7 +99,21 @@ impl Under<'_> {
         let is_plain = self.terms == Terms::default();
         let clock = self.database.clock();
         let waits = if is_plain { Stopwatch::none() } else { Stopwatch::of(clock) };
-        Asked { terms: self.terms, waits }
+        Asked { terms: self.terms, waits, is_counted: false }
+    }
+
+    /// As `asked`, for an operation on one partition.
+    ///
+    /// Errors: `RateLimited` where its shard need not be asked for that.
+    fn asked_of(
+        &self,
+        key: &PartitionKey,
+        of_key: impl FnOnce() -> Option<rate::Asked>,
+    ) -> Result<(&ShardHandle<Shard>, Asked)> {
+        let database = self.database;
+        let shard = database.shard_of(key);
+        let is_counted = database.fail_fast(shard).check_rate(of_key, &**database.clock())?;
+        Ok((database.handle(shard), Asked { is_counted, ..self.asked() }))
     }
 
     /// As [`Database::get`].
@@ -106,8 +122,11 @@ impl Under<'_> {
     }
 
     fn start_get(&self, schema: SchemaRef, key: RowKey) -> Getting {
-        let shard = self.database.shard_of(&key.partition);
-        Getting(self.database.handle(shard).ask(Get { schema, key, asked: self.asked() }))
+        let of_key = || read_of(&schema, &key.partition);
+        Getting(match self.asked_of(&key.partition, of_key) {
+            Ok((shard, asked)) => One::Asking(shard.ask(Get { schema, key, asked })),
+            Err(error) => One::Refused(Some(error)),
+        })
     }
 
     /// As [`Database::get_many`].
@@ -134,8 +153,13 @@ impl Under<'_> {
 
     /// As [`Database::apply`]; a write that has begun is not given up.
     pub fn apply(&self, mutation: Mutation) -> Writing {
-        let shard = self.database.shard_of(&mutation.key);
-        Writing(Writes::One(self.database.handle(shard).ask(Apply(mutation, self.asked()))))
+        // A write has no schema with it: where several partitions share a limit, their shards count.
+        let (table, token) = (mutation.table, mutation.key.token());
+        let of_key = || Some(rate::Asked { table, token, operation: Operation::Write });
+        Writing(Writes::One(match self.asked_of(&mutation.key, of_key) {
+            Ok((shard, asked)) => One::Asking(shard.ask(Apply(mutation, asked))),
+            Err(error) => One::Refused(Some(error)),
+        }))
     }
 
     /// As [`Database::apply_many`]; a write that its shard has not begun by the deadline is
@@ -159,15 +183,47 @@ impl Under<'_> {
     }
 }
 
+/// A read of a partition, as the rate is limited; `None` where its shard has to say what is wrong
+/// with the key.
+pub(super) fn read_of(schema: &SchemaRef, key: &PartitionKey) -> Option<rate::Asked> {
+    let token = schema.rate_token(key).ok()?;
+    Some(rate::Asked { table: schema.id, token, operation: Operation::Read })
+}
+
 /// A row on its way; see [`Database::get`].
-pub struct Getting(Asking<Shard, Get>);
+pub struct Getting(One<Get>);
+
+/// A question about one partition.
+#[expect(clippy::large_enum_variant, reason = "what is asked allocates nothing for its call")]
+enum One<Q: Ask<Shard>> {
+    Asking(Asking<Shard, Q>),
+    /// Its shard need not be asked; taken once.
+    Refused(Option<Error>),
+}
+
+impl<T: Send + 'static, Q: Ask<Shard, Answer = Result<T>>> One<Q> {
+    fn check_may_block(&self) -> Result<()> {
+        match self {
+            One::Asking(asking) => asking.check_may_block(),
+            One::Refused(_) => Ok(()),
+        }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<T>> {
+        match self {
+            One::Asking(asking) => Pin::new(asking).poll(context).map(Result::flatten),
+            One::Refused(error) => Poll::Ready(Err(error.take().expect("an answer is taken once"))),
+        }
+    }
+}
 
 impl Getting {
     /// Blocks the calling thread until the row is there.
     ///
     /// Errors: those of the read; `Invalid` on a thread that shards run on.
     pub fn wait(self) -> Result<Option<RowValues>> {
-        self.0.wait().flatten()
+        self.0.check_may_block()?;
+        runtime::wait(self)
     }
 }
 
@@ -175,7 +231,7 @@ impl Future for Getting {
     type Output = Result<Option<RowValues>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(context).map(Result::flatten)
+        self.0.poll(context)
     }
 }
 
@@ -226,7 +282,7 @@ pub struct Writing(Writes);
 
 #[expect(clippy::large_enum_variant, reason = "a lone write allocates nothing for its call")]
 enum Writes {
-    One(Asking<Shard, Apply>),
+    One(One<Apply>),
     /// Of each shard, until its writes are done.
     Many(Vec<Option<Asking<Shard, ApplyMany>>>),
 }
@@ -237,7 +293,7 @@ impl Writing {
     /// Errors: those of the writes; `Invalid` on a thread that shards run on.
     pub fn wait(mut self) -> Result<()> {
         match &mut self.0 {
-            Writes::One(asking) => asking.check_may_block()?,
+            Writes::One(one) => one.check_may_block()?,
             Writes::Many(parts) => send_all(parts.iter_mut().flatten())?,
         }
         runtime::wait(self)
@@ -249,7 +305,7 @@ impl Future for Writing {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let parts = match &mut self.0 {
-            Writes::One(asking) => return Pin::new(asking).poll(context).map(Result::flatten),
+            Writes::One(one) => return one.poll(context),
             Writes::Many(parts) => parts,
         };
         let mut is_done = true;

@@ -10,11 +10,13 @@ use futures::StreamExt;
 use tokio::sync::mpsc::{self, Receiver};
 
 use super::Scan;
+use super::call::read_of;
 use crate::admission::{BatchCharge, Terms};
 use crate::batch::RecordBatch;
 use crate::database::database::Database;
 use crate::database::shard::Shard;
 use crate::database::shard::call::{Asked, Stream};
+use crate::database::shard::read::class_of;
 use crate::error::{Error, Result};
 use crate::probe::Probe;
 use crate::runtime::{self, Asking};
@@ -41,6 +43,8 @@ pub struct BatchStream {
 enum State {
     Starting(Starting),
     Receiving(Receiver<Result<Sent>>),
+    /// Its shard need not be asked.
+    Refused(Error),
     Done,
 }
 
@@ -80,8 +84,8 @@ impl BatchStream {
                 shard
             }
         };
-        let (starting, told) = start(&database, shard, (command, probe));
-        Self::with_state(State::Starting(starting), told)
+        let (state, told) = start(&database, shard, (command, probe));
+        Self::with_state(state, told)
     }
 
     fn with_state(state: State, told: Arc<Told>) -> Self {
@@ -116,8 +120,8 @@ impl BatchStream {
 
     fn of_rest(mut rest: Rest) -> Self {
         let mut stream = Self::with_state(State::Done, Arc::default());
-        if let Some((starting, told)) = rest.start() {
-            (stream.state, stream.told) = (State::Starting(starting), told);
+        if let Some(started) = rest.start() {
+            (stream.state, stream.told) = started;
         }
         stream.rest = Some(rest);
         stream
@@ -142,13 +146,38 @@ fn start(
     database: &Database,
     shard: u32,
     (command, probe): (ReadCommand, Option<Arc<Probe>>),
-) -> (Starting, Arc<Told>) {
+) -> (State, Arc<Told>) {
     let told = Arc::<Told>::default();
-    let (batches, receiver) = mpsc::channel(2);
     let terms = Terms { level: command.level, deadline: command.deadline };
+    // Who watches a read wants to see what the shard makes of it.
+    let is_counted = match probe {
+        Some(_) => Ok(false),
+        None => refuse_here(database, shard, (&command, &terms)),
+    };
+    let is_counted = match is_counted {
+        Ok(is_counted) => is_counted,
+        Err(error) => return (State::Refused(error), told),
+    };
+    let (batches, receiver) = mpsc::channel(2);
     let Asked { waits, .. } = database.under(terms).asked();
-    let stream = Stream { command, probe, batches, told: Arc::clone(&told), waits };
-    ((database.handle(shard).ask(stream), receiver), told)
+    let stream = Stream { command, probe, batches, told: Arc::clone(&told), waits, is_counted };
+    (State::Starting((database.handle(shard).ask(stream), receiver)), told)
+}
+
+/// Refuses what the shard would refuse; true for a read that was counted against the limit of its
+/// partition.
+///
+/// Errors: `Overloaded`, `RateLimited`.
+fn refuse_here(
+    database: &Database,
+    shard: u32,
+    (command, terms): (&ReadCommand, &Terms),
+) -> Result<bool> {
+    let (fail_fast, clock) = (database.fail_fast(shard), &**database.clock());
+    fail_fast.check_queue(class_of(&command.partitions), terms, clock)?;
+    let Partitions::Keys(keys) = &command.partitions else { return Ok(false) };
+    let [key] = &keys[..] else { return Ok(false) };
+    fail_fast.check_rate(|| read_of(&command.schema, key), clock)
 }
 
 /// Runs of keys of one shard, in ring order.
@@ -167,7 +196,7 @@ fn by_shard(database: &Database, mut keys: Vec<PartitionKey>) -> VecDeque<(u32, 
 
 impl Rest {
     /// Starts the read of the next shard, if the receiver takes more.
-    fn start(&mut self) -> Option<(Starting, Arc<Told>)> {
+    fn start(&mut self) -> Option<(State, Arc<Told>)> {
         if self.command.row_limit == Some(0) {
             return None;
         }
@@ -224,9 +253,15 @@ impl futures::Stream for BatchStream {
                         return Poll::Ready(Some(Err(Error::Closed)));
                     }
                     let next = self.rest.as_mut().filter(|_| item.is_none()).and_then(Rest::start);
-                    let Some((start, told)) = next else { return Poll::Ready(item) };
-                    self.state = State::Starting(start);
-                    self.told = told;
+                    let Some(next) = next else { return Poll::Ready(item) };
+                    (self.state, self.told) = next;
+                }
+                State::Refused(_) => {
+                    let State::Refused(error) = std::mem::replace(&mut self.state, State::Done)
+                    else {
+                        unreachable!("it was just looked at")
+                    };
+                    return Poll::Ready(Some(Err(error)));
                 }
                 State::Done => return Poll::Ready(None),
             }

@@ -209,5 +209,8 @@ fn rename(schema: &mut TableSchema, from: &str, to: &str, if_exists: bool) -> Re
         }
     }
     schema.columns[usize::from(id.0)].name = to.to_owned();
+    if let Some(limited) = schema.options.rate_limit_by.as_mut().filter(|name| *name == from) {
+        *limited = to.to_owned();
+    }
     Ok(())
 }

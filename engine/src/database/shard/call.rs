@@ -47,12 +47,25 @@ pub(in crate::database) struct Stream {
     pub(in crate::database) batches: mpsc::Sender<Result<Sent>>,
     pub(in crate::database) told: Arc<Told>,
     pub(in crate::database) waits: Stopwatch,
+    /// See [`Asked`].
+    pub(in crate::database) is_counted: bool,
 }
 
 /// On what terms something is asked, and since when.
 pub(in crate::database) struct Asked {
     pub(in crate::database) terms: Terms,
     pub(in crate::database) waits: Stopwatch,
+    /// The caller has counted it against the limit of its partition.
+    pub(in crate::database) is_counted: bool,
+}
+
+/// How something comes to its shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::database) struct Arrival {
+    /// For so long it was on its way.
+    pub(in crate::database) waited_ns: u64,
+    /// See [`Asked`].
+    pub(in crate::database) is_counted: bool,
 }
 
 /// For how long a question has waited for its shard, where somebody wants to know.
@@ -117,8 +130,9 @@ impl Ask<Shard> for Get {
     }
 
     fn ask(self, shard: &Rc<Shard>) -> Answering<Self::Answer> {
-        let Asked { terms, waits } = self.asked;
-        shard.get(self.schema, self.key, (terms, waits.passed_ns()))
+        let Asked { terms, waits, is_counted } = self.asked;
+        let arrival = Arrival { waited_ns: waits.passed_ns(), is_counted };
+        shard.get(self.schema, self.key, (terms, arrival))
     }
 }
 
@@ -132,8 +146,8 @@ impl Ask<Shard> for GetMany {
     }
 
     fn ask(self, shard: &Rc<Shard>) -> Answering<Self::Answer> {
-        let GetMany { schema, keys, asked: Asked { terms, waits } } = self;
-        let waited_ns = waits.passed_ns();
+        let GetMany { schema, keys, asked: Asked { terms, waits, .. } } = self;
+        let arrival = Arrival { waited_ns: waits.passed_ns(), is_counted: false };
         let mut rows = Vec::with_capacity(keys.len());
         let mut keys = keys.into_iter();
         let next = loop {
@@ -141,7 +155,7 @@ impl Ask<Shard> for GetMany {
                 break None;
             }
             let Some(key) = keys.next() else { return Answering::Now(Ok(rows)) };
-            match shard.get(schema.clone(), key, (terms, waited_ns)) {
+            match shard.get(schema.clone(), key, (terms, arrival)) {
                 Answering::Now(Ok(row)) => rows.push(row),
                 Answering::Now(Err(error)) => return Answering::Now(Err(error)),
                 waits => break Some(waits),
@@ -162,14 +176,15 @@ impl Ask<Shard> for Stream {
     }
 
     fn ask(self, shard: &Rc<Shard>) -> Answering<Result<()>> {
-        let Stream { command, probe, batches, told, waits } = self;
+        let Stream { command, probe, batches, told, waits, is_counted } = self;
         let (shard, waited_ns) = (shard.clone(), waits.passed_ns());
+        let arrival = Arrival { waited_ns, is_counted };
         if let Some(probe) = probe {
             let probe = probe.on(shard.context.shard);
-            let stream = shard.enter_and_stream(command, waited_ns, (batches, told));
+            let stream = shard.enter_and_stream(command, arrival, (batches, told));
             return Answering::GoesOn(Ok(()), probed(probe, stream).boxed_local());
         }
-        match shard.enter_read(&command, waited_ns) {
+        match shard.enter_read(&command, arrival) {
             Ok(()) => Answering::GoesOn(Ok(()), shard.stream(command, batches, told)),
             Err(error) => Answering::Now(Err(error)),
         }
@@ -186,9 +201,9 @@ impl Ask<Shard> for Apply {
     }
 
     fn ask(self, shard: &Rc<Shard>) -> Answering<Result<()>> {
-        let Asked { terms, waits } = self.1;
+        let Asked { terms, waits, is_counted } = self.1;
         match shard.check_write_wait(&terms, waits.passed_ns()) {
-            Ok(()) => shard.apply_now(self.0, terms),
+            Ok(()) => shard.apply_now(self.0, (terms, is_counted)),
             Err(error) => Answering::Now(Err(error)),
         }
     }
@@ -203,7 +218,7 @@ impl Ask<Shard> for ApplyMany {
     }
 
     fn ask(self, shard: &Rc<Shard>) -> Answering<Result<()>> {
-        let Asked { terms, waits } = self.1;
+        let Asked { terms, waits, .. } = self.1;
         match shard.check_write_wait(&terms, waits.passed_ns()) {
             Ok(()) => Answering::Later(shard.apply_many_under(self.0, terms)),
             Err(error) => Answering::Now(Err(error)),
@@ -230,7 +245,7 @@ impl Ask<Shard> for WriteIf {
     }
 
     fn ask(self, shard: &Rc<Shard>) -> Answering<Self::Answer> {
-        let Asked { terms, waits } = self.1;
+        let Asked { terms, waits, .. } = self.1;
         match shard.check_write_wait(&terms, waits.passed_ns()) {
             Ok(()) => Answering::Later(shard.clone().write_if(self.0, terms).boxed_local()),
             Err(error) => Answering::Now(Err(error)),
@@ -244,9 +259,9 @@ impl Shard {
         self: &Rc<Self>,
         schema: SchemaRef,
         key: RowKey,
-        (terms, waited_ns): (Terms, u64),
+        (terms, arrival): (Terms, Arrival),
     ) -> Answering<Result<Option<RowValues>>> {
-        let table = match self.enter_get(&schema, &key, (&terms, waited_ns)) {
+        let table = match self.enter_get(&schema, &key, (&terms, arrival)) {
             Ok(table) => table,
             Err(error) => return Answering::Now(Err(error)),
         };
@@ -280,7 +295,7 @@ impl Shard {
         }
         for key in keys {
             runtime::maybe_yield().await;
-            rows.push(self.get(schema.clone(), key, (terms, 0)).finished().await?);
+            rows.push(self.get(schema.clone(), key, (terms, Arrival::default())).finished().await?);
         }
         Ok(rows)
     }
@@ -289,15 +304,15 @@ impl Shard {
         &self,
         schema: &SchemaRef,
         key: &RowKey,
-        (terms, waited_ns): (&Terms, u64),
+        (terms, arrival): (&Terms, Arrival),
     ) -> Result<Rc<Table>> {
         self.check_open()?;
         self.check_time(terms.deadline, QUEUED)?;
         let table = self.table(schema.id)?;
         self.admission.admit_read(ReadClass::Keys)?;
-        self.admission.check_wait(WorkClass::Keys, terms, waited_ns)?;
+        self.admission.check_wait(WorkClass::Keys, terms, arrival.waited_ns)?;
         self.check_owned(&key.partition)?;
-        self.admit(&table, &key.partition, Operation::Read)?;
+        self.admit_unless(arrival.is_counted, &table, (&key.partition, Operation::Read))?;
         Ok(table)
     }
 

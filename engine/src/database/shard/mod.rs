@@ -20,7 +20,7 @@ mod left_out;
 pub(in crate::database) mod log_limit;
 mod log_shortening;
 pub(in crate::database) mod opening;
-mod read;
+pub(in crate::database) mod read;
 pub(in crate::database) mod recording;
 mod replaying;
 mod tick;
@@ -43,8 +43,8 @@ pub use self::left_out::LeftOut;
 use self::log_limit::LogLimit;
 use super::layout::Layout;
 use super::snapshot::logged::LoggedBatches;
-use crate::admission::rate::{HotPartitions, Limiter};
-use crate::admission::{Admission, ReadMemory};
+use crate::admission::rate::{Asked, HotPartitions, Limiter};
+use crate::admission::{Admission, FailFast, ReadMemory};
 use crate::cache::PageCache;
 use crate::clock::{Random, Timestamps};
 use crate::commitlog::{Commitlog, Durability, Recovery};
@@ -79,6 +79,8 @@ pub(in crate::database) struct ShardOptions {
     /// Of all shards.
     pub(in crate::database) timestamps: Arc<Timestamps>,
     pub(in crate::database) logged_batches: Arc<LoggedBatches>,
+    /// What callers of the shard refuse by themselves.
+    pub(in crate::database) fail_fast: Arc<FailFast>,
     /// Held by every shard: the last that ends lets the directory go.
     pub(in crate::database) _lock: Option<Arc<os::LockFile>>,
 }
@@ -127,9 +129,12 @@ impl Shard {
         context.files.set_max(options.open_files);
         // Of the key, so that the draws of the shard stay what they were.
         let mut of_key = Random::new(key);
-        let limiter = Rc::new(RefCell::new(Limiter::new(of_key.next_u64())));
+        let fail_fast = options.fail_fast.clone();
+        let limiter = Limiter::new(of_key.next_u64(), fail_fast.rates.clone());
+        let limiter = Rc::new(RefCell::new(limiter));
         let hot = HotPartitions::new(of_key.next_u64(), context.clock.monotonic_ns());
-        let admission = Rc::new(Admission::new(context.clock.clone(), options.read_memory.clone()));
+        let memory = options.read_memory.clone();
+        let admission = Rc::new(Admission::new(context.clock.clone(), memory, fail_fast));
         let policies = ShardPolicies::new(Parts {
             context: context.clone(),
             cache: cache.clone(),
@@ -231,6 +236,8 @@ impl Shard {
     pub(in crate::database) fn set_schema(&self, schema: SchemaRef) -> Result<bool> {
         match self.tables.borrow().get(&schema.id) {
             Some(Ok(table)) => {
+                // The limits may be others now.
+                self.limiter.borrow_mut().withdraw();
                 table.set_schema(schema);
                 Ok(true)
             }
@@ -252,6 +259,7 @@ impl Shard {
     pub(in crate::database) async fn remove_table(&self, id: TableId) -> Result<()> {
         let removed = self.tables.borrow_mut().remove(&id);
         let Some(Ok(table)) = removed else { return Ok(()) };
+        self.limiter.borrow_mut().withdraw();
         table.mark_dropped();
         // It would write files into a folder that is about to go.
         self.stop_compactions(Some(id)).await;
@@ -278,7 +286,22 @@ impl Shard {
     ///
     /// Errors: `RateLimited`.
     fn admit(&self, table: &Table, key: &PartitionKey, operation: Operation) -> Result<()> {
-        let admitted = self.admit_within_limit(table, key, operation);
+        self.admit_unless(false, table, (key, operation))
+    }
+
+    /// As `admit`; against its limit only where the caller has not counted the operation.
+    fn admit_unless(
+        &self,
+        is_counted: bool,
+        table: &Table,
+        (key, operation): (&PartitionKey, Operation),
+    ) -> Result<()> {
+        let admitted = if is_counted {
+            self.limiter.borrow_mut().note_counted(operation);
+            Ok(())
+        } else {
+            self.admit_within_limit(table, key, operation)
+        };
         self.hot.borrow_mut().count((table.id(), key), operation, admitted.is_err());
         admitted
     }
@@ -289,14 +312,28 @@ impl Shard {
         key: &PartitionKey,
         operation: Operation,
     ) -> Result<()> {
-        let options = table.options();
-        let limits = &options.per_partition_rate_limit;
-        if !Limiter::is_limited(limits, operation) {
+        if !Limiter::is_limited(&table.options().per_partition_rate_limit, operation) {
             return Ok(());
         }
+        let (schema, now_us) = (table.schema(), self.context.clock.wall_us());
+        let limits = schema.rate_limit_on(self.context.shard_count);
+        let token = schema.rate_token(key)?;
+        self.limiter.borrow_mut().admit(&schema, &limits, token, operation, now_us)
+    }
+
+    /// Takes over what callers refused of partitions that are asked far beyond their limits.
+    pub(in crate::database) fn take_refused(&self) {
         let now_us = self.context.clock.wall_us();
-        let token = key.token();
-        self.limiter.borrow_mut().admit(&table.schema(), limits, token, operation, now_us)
+        let refused = self.limiter.borrow_mut().take_refused(now_us);
+        let mut hot = self.hot.borrow_mut();
+        for (Asked { table, token, operation }, times) in refused {
+            // What several partitions share says nothing of any of them.
+            let is_shared = self.table(table).is_ok_and(|t| t.options().rate_limit_by.is_some());
+            if is_shared {
+                continue;
+            }
+            hot.count_refused((table, token), operation, times);
+        }
     }
 
     /// Refuses a partition of another shard: what is written or sought here is not found there.
@@ -318,6 +355,7 @@ impl Shard {
     /// Errors: `Io`; what is not in SSTables is still in the commitlog then.
     pub(in crate::database) async fn close(self: &Rc<Self>) -> Result<()> {
         self.closing.set(true);
+        self.limiter.borrow_mut().withdraw();
         self.closed.notify_waiters();
         self.wake_log_waiters();
         self.flushing.flushed.notify_waiters();

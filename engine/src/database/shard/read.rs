@@ -12,6 +12,7 @@ use futures::future::{Either, LocalBoxFuture, select};
 use tokio::sync::mpsc;
 
 use super::Shard;
+use super::call::Arrival;
 use crate::admission::{Account, LevelId, Permit, Terms};
 use crate::clock::Deadline;
 use crate::error::{Error, Result};
@@ -34,11 +35,16 @@ impl Shard {
     /// Counts a read of each partition that is named.
     ///
     /// Errors: `RateLimited`; `Invalid` for a partition of another shard.
-    fn admit_partitions(&self, table: &Table, partitions: &Partitions) -> Result<()> {
+    fn admit_partitions(
+        &self,
+        table: &Table,
+        partitions: &Partitions,
+        is_counted: bool,
+    ) -> Result<()> {
         match partitions {
             Partitions::Keys(keys) => keys.iter().try_for_each(|key| {
                 self.check_owned(key)?;
-                self.admit(table, key, Operation::Read)
+                self.admit_unless(is_counted, table, (key, Operation::Read))
             }),
             Partitions::Shard(_) | Partitions::Tokens { .. } => Ok(()),
         }
@@ -101,7 +107,7 @@ impl Shard {
     /// reads are.
     ///
     /// Errors: `Timeout`, `Overloaded`, `RateLimited`, `Closed`; `NotFound` for a dropped table.
-    pub(super) fn enter_read(&self, command: &ReadCommand, waited_ns: u64) -> Result<()> {
+    pub(super) fn enter_read(&self, command: &ReadCommand, arrival: Arrival) -> Result<()> {
         probe::note(|| asked(command));
         self.check_open()?;
         let class = class_of(&command.partitions);
@@ -110,9 +116,9 @@ impl Shard {
         let table = self.table(command.schema.id)?;
         self.admission.admit_read(class)?;
         let terms = Terms { level: command.level, deadline: command.deadline };
-        self.admission.check_wait(class.into(), &terms, waited_ns)?;
+        self.admission.check_wait(class.into(), &terms, arrival.waited_ns)?;
         self.admission.check_queue(class, &terms)?;
-        self.admit_partitions(&table, &command.partitions)
+        self.admit_partitions(&table, &command.partitions, arrival.is_counted)
     }
 
     /// Runs a read that was let in when it has its turn, see [`Table::stream`]; `told` says when
@@ -173,10 +179,10 @@ impl Shard {
     pub(super) async fn enter_and_stream(
         self: Rc<Self>,
         command: ReadCommand,
-        waited_ns: u64,
+        arrival: Arrival,
         (batches, told): (mpsc::Sender<Result<Sent>>, Arc<Told>),
     ) {
-        match self.enter_read(&command, waited_ns) {
+        match self.enter_read(&command, arrival) {
             Ok(()) => self.stream(command, batches, told).await,
             Err(error) => self.end_stream(Err(error), &batches, &told).await,
         }
@@ -207,7 +213,7 @@ impl Shard {
     }
 }
 
-fn class_of(partitions: &Partitions) -> ReadClass {
+pub(in crate::database) fn class_of(partitions: &Partitions) -> ReadClass {
     match partitions {
         Partitions::Keys(_) => ReadClass::Keys,
         Partitions::Shard(_) | Partitions::Tokens { .. } => ReadClass::Scan,

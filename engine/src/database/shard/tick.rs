@@ -38,6 +38,7 @@ impl Shard {
                 shard.watch_compactions();
                 shard.policies.tick();
                 shard.watch_admission();
+                shard.take_refused();
                 shard.hot.borrow_mut().tick(context.clock.monotonic_ns());
                 is_idle = shard.admission.is_idle();
             }

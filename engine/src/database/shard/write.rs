@@ -52,13 +52,13 @@ impl Shard {
     pub(super) fn apply_now(
         self: &Rc<Self>,
         mutation: Mutation,
-        terms: Terms,
+        (terms, is_counted): (Terms, bool),
     ) -> Answering<Result<()>> {
         if self.is_over_memory() || self.is_log_long() || !self.admits_write(&mutation) {
-            return Answering::Later(self.apply_under(mutation, terms));
+            return Answering::Later(self.apply_under(mutation, (terms, is_counted)));
         }
-        let begun =
-            self.enter_write(&mutation).and_then(|table| self.begin(&table, mutation, None));
+        let entered = self.enter_write(&mutation, is_counted);
+        let begun = entered.and_then(|table| self.begin(&table, mutation, None));
         match begun {
             Ok(None) => Answering::Now(Ok(())),
             Ok(Some(begun)) => {
@@ -75,10 +75,10 @@ impl Shard {
     }
 
     /// First of all: what is refused must cost next to nothing.
-    pub(super) fn enter_write(&self, mutation: &Mutation) -> Result<Rc<Table>> {
+    pub(super) fn enter_write(&self, mutation: &Mutation, is_counted: bool) -> Result<Rc<Table>> {
         let table = self.table(mutation.table)?;
         self.admission.admit_write()?;
-        self.admit(&table, &mutation.key, Operation::Write)?;
+        self.admit_unless(is_counted, &table, (&mutation.key, Operation::Write))?;
         Ok(table)
     }
 
@@ -86,7 +86,7 @@ impl Shard {
     ///
     /// Errors: `NotFound`, `Poisoned`, `Io` (disk full: retry later), `RateLimited`, `Overloaded`.
     pub fn apply(self: &Rc<Self>, mutation: Mutation) -> LocalBoxFuture<'static, Result<()>> {
-        self.apply_under(mutation, Terms::default())
+        self.apply_under(mutation, (Terms::default(), false))
     }
 
     /// The same on these terms; it is not given up once it has begun.
@@ -95,11 +95,11 @@ impl Shard {
     fn apply_under(
         self: &Rc<Self>,
         mutation: Mutation,
-        terms: Terms,
+        (terms, is_counted): (Terms, bool),
     ) -> LocalBoxFuture<'static, Result<()>> {
         let shard = self.clone();
         async move {
-            shard.enter_write(&mutation)?;
+            shard.enter_write(&mutation, is_counted)?;
             shard.waiting(&terms, shard.wait_for_room()).await??;
             let hold = shard.locks.hold(Place::of(&mutation), Kind::Write);
             let hold = shard.waiting(&terms, hold).await?;

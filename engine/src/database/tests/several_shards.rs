@@ -2,14 +2,17 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 
 use super::*;
+use crate::clock::SimulatedClock;
 use crate::commitlog::Durability;
 use crate::database::shard::call::{Stopwatch, Stream};
-use crate::database::{AdmissionReport, Shard};
+use crate::database::{AdmissionReport, ColumnChange, Shard};
 use crate::error::Error;
+use crate::reader::RowKey;
 
 async fn open(shards: u32) -> (tempfile::TempDir, Database, SchemaRef) {
     let directory = tempfile::tempdir().unwrap();
@@ -21,6 +24,55 @@ async fn open(shards: u32) -> (tempfile::TempDir, Database, SchemaRef) {
     let database = Database::open(options).await.unwrap();
     let schema = database.create_table(definition(), false).await.unwrap();
     (directory, database, schema)
+}
+
+/// Partitions of one customer share a limit, on whatever shards they are.
+#[tokio::test]
+async fn partitions_can_share_a_limit() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = SimulatedClock::new(1_700_000_000_000_000);
+    let options = Options {
+        durability: Durability::None,
+        shards: Some(2),
+        clock: clock.clone(),
+        ..Options::new(directory.path())
+    };
+    let database = Database::open(options).await.unwrap();
+    let day = column("day", DataType::Int, ColumnKind::PartitionKey { position: 1 });
+    let mut table = definition();
+    table.columns.push(day);
+    table.options.per_partition_rate_limit.max_reads_per_second = Some(40);
+    table.options.rate_limit_by = Some("total".into());
+    let wrong = database.create_table(table.clone(), false).await.unwrap_err();
+    assert!(wrong.to_string().contains("column of the partition key"), "{wrong}");
+    table.options.rate_limit_by = Some("pk".into());
+    let schema = database.create_table(table, false).await.unwrap();
+    let key = |customer: &str, day: i32| {
+        let values = [Value::Text(customer.into()), Value::Int(day)];
+        RowKey::from((PartitionKey::from_values(&schema, &values).unwrap(), ck(&schema, 1)))
+    };
+    let mut through = [0; 2];
+    for round in 0..6_000 {
+        clock.advance(Duration::from_millis(1));
+        // One customer asks for many partitions, another one now and then.
+        match database.get(&schema, key("a", round % 50)).await {
+            Ok(_) => through[0] += 1,
+            Err(Error::RateLimited { .. }) => {}
+            Err(other) => panic!("{other}"),
+        }
+        if round % 100 == 0 {
+            through[1] += i32::from(database.get(&schema, key("b", round % 50)).await.is_ok());
+        }
+    }
+    assert!((300..=500).contains(&through[0]), "6 s at 40 a second, a burst first: {through:?}");
+    assert_eq!(through[1], 60);
+    // The column has another name: the limit stays.
+    let rename =
+        ColumnChange::Rename { columns: vec![("pk".into(), "who".into())], if_exists: false };
+    let altered =
+        database.alter_columns(&schema.keyspace, &schema.name, rename).await.unwrap().schema;
+    assert_eq!(altered.options.rate_limit_by.as_deref(), Some("who"));
+    database.close().await.unwrap();
 }
 
 /// Values of all rows, each shard asked for its own, in order.
@@ -166,7 +218,7 @@ async fn a_shard_refuses_a_read_of_another_shards_partition() {
     };
     let (batches, _receiver) = tokio::sync::mpsc::channel(2);
     let (told, waits) = (Arc::default(), Stopwatch::none());
-    let stream = Stream { command, probe: None, batches, told, waits };
+    let stream = Stream { command, probe: None, batches, told, waits, is_counted: false };
     let Err(Error::Invalid(message)) = database.handle(0).ask(stream).await.unwrap() else {
         panic!("shard 0 answers for a partition of shard 1");
     };

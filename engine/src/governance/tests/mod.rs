@@ -21,8 +21,8 @@ use super::report::PolicyReport;
 use super::shard::{Governed, ShardPolicies, Shards};
 use super::wishes::{Keeper, Wishes};
 use super::world::{AtOnce, Parts, Post, Stages};
-use crate::admission::rate::Limiter;
-use crate::admission::{Admission, ReadMemory};
+use crate::admission::rate::{Limiter, PublishedRates};
+use crate::admission::{Admission, FailFast, ReadMemory};
 use crate::cache::PageCache;
 use crate::clock::SimulatedClock;
 use crate::disk::SimulatedDisk;
@@ -246,8 +246,8 @@ fn shard(context: Rc<ShardContext>, script: Rc<Script>) -> Rc<TestShard> {
     let memory = ReadMemory::new(1 << 20);
     let parts = Parts {
         cache: PageCache::new(1 << 20, 1),
-        limiter: Rc::new(RefCell::new(Limiter::new(1))),
-        admission: Rc::new(Admission::new(context.clock.clone(), memory)),
+        limiter: Rc::new(RefCell::new(Limiter::new(1, Arc::new(PublishedRates::new(1))))),
+        admission: Rc::new(Admission::new(context.clock.clone(), memory, FailFast::new(1))),
         files: PolicyFiles::new(PathBuf::from(FOLDER)),
         context,
     };

@@ -377,7 +377,7 @@ mod tests {
 
     use super::super::file::Checks;
     use super::*;
-    use crate::admission::{Admission, LevelId, ReadMemory};
+    use crate::admission::{Admission, FailFast, LevelId, ReadMemory};
     use crate::cache::PageCache;
     use crate::clock::SimulatedClock;
     use crate::policy::admission::ReadClass;
@@ -436,7 +436,8 @@ mod tests {
     /// The read that moves a window has its memory, for as long as the window has it.
     #[test]
     fn a_read_is_charged_with_its_windows() {
-        let admission = Admission::new(SimulatedClock::new(1), ReadMemory::new(1 << 30));
+        let admission =
+            Admission::new(SimulatedClock::new(1), ReadMemory::new(1 << 30), FailFast::new(1));
         let mut permit = block_on(admission.turn(ReadClass::Keys, LevelId::DEFAULT, None)).unwrap();
         let charged = || admission.level_status(LevelId::DEFAULT).memory_bytes;
         let before = charged();

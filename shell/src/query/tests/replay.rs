@@ -169,6 +169,7 @@ async fn every_world_has_statements() {
             "max_read",
         ),
         ("CREATE TABLE u (a int PRIMARY KEY) WITH per_partition_rate_limit = 5", "'{'"),
+        ("CREATE TABLE u (a int PRIMARY KEY) WITH rate_limit_by = 5", "in quotes"),
     ] {
         let error = world.error(text).await;
         assert!(error.message.contains(part) && error.span.is_some(), "{text}: {error}");

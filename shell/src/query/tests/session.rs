@@ -382,6 +382,7 @@ async fn what_describe_shows_of_options_can_be_typed() {
                 AND column_index_size_in_kb = 4 \
                 AND compaction = {'class': 'TWCS', 'compaction_window_unit': 'hours', \
                 'bucket_high': 1.75, 'enabled': 'false'}";
+    let with = format!("{with} AND rate_limit_by = 'k'");
     world.run(&format!("CREATE TABLE a (k int PRIMARY KEY) WITH {with}")).await;
     world.run("CREATE TABLE b (k int PRIMARY KEY)").await;
     let leveled = "{'class': 'Leveled', 'sstable_size_in_mb': 5, 'fanout_size': 4}";

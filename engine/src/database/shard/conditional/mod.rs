@@ -70,7 +70,7 @@ impl Shard {
         terms: Terms,
     ) -> Result<Decision> {
         self.check_open()?;
-        let table = self.enter_write(&write.mutation)?;
+        let table = self.enter_write(&write.mutation, false)?;
         write.check(&table.schema())?;
         drop(table);
         // Declared first, given back last: when the write can be seen.

@@ -14,6 +14,7 @@ pub fn options(options: &TableOptions) -> Vec<(&'static str, String)> {
         column_index_bytes,
         comment,
         per_partition_rate_limit,
+        rate_limit_by,
         large_data,
         on_corruption,
         compression,
@@ -35,6 +36,7 @@ pub fn options(options: &TableOptions) -> Vec<(&'static str, String)> {
         ("large_data", large_data_map(large_data)),
         ("on_corruption", quoted(on_corruption)),
         ("per_partition_rate_limit", rate_map(per_partition_rate_limit)),
+        ("rate_limit_by", quoted(rate_limit_by.as_deref().unwrap_or_default())),
     ]
 }
 

@@ -22,6 +22,7 @@ pub const OPTIONS: &[&str] = &[
     "large_data",
     "on_corruption",
     "per_partition_rate_limit",
+    "rate_limit_by",
 ];
 const RATES: [&str; 2] = ["max_reads_per_second", "max_writes_per_second"];
 const THRESHOLDS: [&str; 5] =
@@ -55,6 +56,8 @@ pub enum TableOption {
     ColumnIndexBytes(u32),
     Comment(String),
     RateLimit(RateLimit),
+    /// A column, or none.
+    RateLimitBy(Option<String>),
     LargeData(LargeDataOptions),
     OnCorruption(OnCorruption),
     Compression(Option<Compression>),
@@ -70,6 +73,7 @@ impl TableOption {
             TableOption::ColumnIndexBytes(bytes) => options.column_index_bytes = bytes,
             TableOption::Comment(text) => options.comment = text,
             TableOption::RateLimit(limit) => options.per_partition_rate_limit = limit,
+            TableOption::RateLimitBy(column) => options.rate_limit_by = column,
             TableOption::LargeData(thresholds) => options.large_data = thresholds,
             TableOption::OnCorruption(choice) => options.on_corruption = choice,
             TableOption::Compression(compression) => options.compression = compression,
@@ -108,6 +112,10 @@ pub fn table_option(cursor: &mut Cursor<'_>, ignored: &mut Ignored) -> Result<Op
         }
         "comment" => TableOption::Comment(cursor.string("a text in quotes")?.0),
         "per_partition_rate_limit" => TableOption::RateLimit(rate_limit(cursor)?),
+        "rate_limit_by" => {
+            let (column, _) = cursor.string("a column of the partition key in quotes, or ''")?;
+            TableOption::RateLimitBy((!column.is_empty()).then_some(column))
+        }
         "large_data" => TableOption::LargeData(large_data(cursor)?),
         "on_corruption" => TableOption::OnCorruption(on_corruption(cursor)?),
         "compression" => TableOption::Compression(compression(cursor, span, ignored)?),
@@ -118,7 +126,8 @@ pub fn table_option(cursor: &mut Cursor<'_>, ignored: &mut Ignored) -> Result<Op
             let error = QueryError::not_found("option", unknown, known).at(name.span);
             let help = "options are CLUSTERING ORDER BY (…), default_time_to_live, \
                         gc_grace_seconds, column_index_size_in_kb, comment, \
-                        per_partition_rate_limit, large_data, on_corruption, compression, compaction";
+                        per_partition_rate_limit, rate_limit_by, large_data, on_corruption, \
+                        compression, compaction";
             return Err(if error.help.is_some() { error } else { error.with_help(help) });
         }
     }))

@@ -1,0 +1,105 @@
+//! What callers refuse of reads that would wait for too long.
+
+use super::*;
+use crate::clock::Deadline;
+use crate::config::COMPUTING_READS_MAX;
+use crate::error::Overload;
+
+/// All turns are taken, one read waits, and callers may refuse by `FailFast`.
+struct Busy {
+    world: World,
+    running: Vec<Permit>,
+    waiting: Waiting,
+}
+
+impl Busy {
+    fn new() -> Self {
+        let world = World::new(100, 1 << 30, 100, 0);
+        let running = (0..COMPUTING_READS_MAX).map(|_| world.try_admit().unwrap()).collect();
+        let waiting = world.wait();
+        Busy { world, running, waiting }
+    }
+
+    fn terms(&self, ms: u64) -> Terms {
+        let deadline = Deadline::after(Duration::from_millis(ms), &*self.world.clock);
+        Terms { level: LevelId::DEFAULT, deadline: Some(deadline) }
+    }
+
+    /// What a caller says of a read with so many ms, before it asks.
+    fn caller(&self, ms: u64) -> Result<()> {
+        self.world.fail_fast.check_queue(KEYS, &self.terms(ms), &*self.world.clock)
+    }
+
+    fn shard(&self, ms: u64) -> Result<()> {
+        self.world.admission.check_queue(KEYS, &self.terms(ms))
+    }
+}
+
+fn is_behind(ended: Result<()>) -> bool {
+    matches!(ended, Err(Error::Overloaded(Overload::Behind { .. })))
+}
+
+#[test]
+fn callers_refuse_once_the_shard_has_and_until_the_queue_is_empty() {
+    let mut busy = Busy::new();
+    busy.world.clock.advance(Duration::from_millis(6));
+    assert!(busy.caller(10).is_ok(), "the shard has not said so");
+    assert!(is_behind(busy.shard(10)));
+    let refused = busy.caller(10).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "overloaded: reads of partitions of service level 'default' wait for 6 ms already, which is \
+         half of the time that is left: allow more time, or try again later"
+    );
+    assert!(busy.caller(13).is_ok(), "it has more time");
+    let other = Terms { level: LevelId(7), ..busy.terms(10) };
+    let fail_fast = busy.world.fail_fast.clone();
+    assert!(fail_fast.check_queue(KEYS, &other, &*busy.world.clock).is_ok(), "another level");
+    let patient = Terms::default();
+    assert!(fail_fast.check_queue(KEYS, &patient, &*busy.world.clock).is_ok(), "no deadline");
+    assert!(
+        fail_fast.check_queue(ReadClass::Scan, &busy.terms(10), &*busy.world.clock).is_ok(),
+        "another class"
+    );
+    // The next one in the queue came later.
+    let mut next = busy.world.wait();
+    drop(busy.running.pop());
+    drop((&mut busy.waiting).now_or_never().expect("a turn is free").unwrap());
+    drop((&mut next).now_or_never().expect("and another").unwrap());
+    assert!(busy.caller(1).is_ok(), "nobody waits");
+}
+
+#[test]
+fn callers_know_who_is_first_now() {
+    let mut busy = Busy::new();
+    busy.world.clock.advance(Duration::from_millis(6));
+    assert!(is_behind(busy.shard(10)) && is_behind(busy.caller(10)));
+    let next = busy.world.wait();
+    let permit = {
+        drop(busy.running.pop());
+        (&mut busy.waiting).now_or_never().expect("a turn is free").unwrap()
+    };
+    assert!(busy.caller(10).is_ok(), "the first came just now");
+    busy.world.clock.advance(Duration::from_millis(6));
+    assert!(is_behind(busy.caller(10)));
+    // It leaves.
+    drop(next);
+    assert!(busy.caller(10).is_ok());
+    drop(permit);
+}
+
+#[test]
+fn what_callers_refuse_is_counted_as_what_the_shard_refuses() {
+    let busy = Busy::new();
+    busy.world.clock.advance(Duration::from_millis(6));
+    let before = busy.world.status();
+    assert!(is_behind(busy.shard(10)));
+    assert!((0..3).all(|_| is_behind(busy.caller(10))));
+    let after = busy.world.status();
+    assert_eq!((after.arrived - before.arrived, after.refused - before.refused), (3, 4));
+    assert_eq!(busy.world.admission.level_status(LevelId::DEFAULT).refused, 4);
+    // A policy of admission sees them too.
+    assert!((0..2).all(|_| is_behind(busy.caller(10))));
+    busy.world.interval();
+    assert_eq!(busy.world.seen.get()[KEYS as usize].refused, 6);
+}
