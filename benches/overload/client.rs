@@ -80,7 +80,10 @@ where
                 Err(error) => {
                     assert!(error.is_retryable(), "{error}");
                     counts.refused.fetch_add(1, Relaxed);
-                    if !self.pause.is_zero() {
+                    if self.pause.is_zero() {
+                        // A refusal is mostly there at once: the others in flight have their turn.
+                        tokio::task::yield_now().await;
+                    } else {
                         tokio::time::sleep(self.pause).await;
                     }
                 }

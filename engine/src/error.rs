@@ -91,13 +91,13 @@ pub enum Overload {
     /// It waited for too long itself.
     #[error("waited {} ms for a turn among {whose}: {why}", .waited_us / 1000)]
     Waited { waited_us: u64, whose: Whose, why: &'static str },
-    /// Those that came before it wait for so long already that it would be late.
+    /// It would stand behind others for half of the time that it has, or more.
     #[error(
-        "{whose} wait for {} ms already, which is half of the time that is left: allow more time, \
+        "it would wait for {} ms behind other {whose}, half of its time or more: allow more time, \
          or try again later",
-        .waited_us / 1000
+        .wait_us / 1000
     )]
-    Behind { waited_us: u64, whose: Whose },
+    Behind { wait_us: u64, whose: Whose },
     /// A write waited for too long until memtables had room.
     #[error("a write waited {} ms for memory", .waited_us / 1000)]
     NoMemory { waited_us: u64 },

@@ -472,7 +472,7 @@ impl<T, P, C> Class<T, P, C> {
         self.count_refused(at);
         let whose = self.whose(at);
         let error = behind(waited_ns, &whose);
-        callers.tell(self.class, (self.lanes[at].level, whose), since_ns);
+        callers.tell(self.class, (self.lanes[at].level, whose), (since_ns, now_ns));
         Some(error)
     }
 

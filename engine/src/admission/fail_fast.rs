@@ -5,8 +5,15 @@
 //! as much as a cached row, which is missing for what could be done in time. So the shard tells its
 //! callers how things stand, and each of them decides by the rule of the shard.
 //!
+//! ```text
+//! a read would wait for:  as long as the first of the queue has waited, or
+//!                         reads that callers let in and that have no turn yet x time between turns
+//! ```
+//! The first alone comes too late: while it has waited for a little, callers would let in what
+//! takes long. So each of them counts what it lets in.
+//!
 //! Invariant: a queue is told of only once the shard itself refused for it, so that there is a
-//! report; when the queue is empty, everybody asks the shard again.
+//! report; when nobody was refused for [`FORGOTTEN_AFTER_NS`], everybody asks the shard again.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +23,11 @@ use super::rate::{Asked, PublishedRates, Verdict};
 use crate::clock::Clock;
 use crate::error::{Error, Overload, Result, Whose};
 use crate::policy::admission::ReadClass;
+
+/// Time without refusals after which callers forget of a queue, once it is empty.
+const FORGOTTEN_AFTER_NS: u64 = 1_000_000_000;
+/// Longer times between two turns are pauses.
+const PACE_NS_MAX: u64 = 100_000_000;
 
 /// See the head of this file. Shared by a shard and its callers.
 #[derive(Debug)]
@@ -27,7 +39,7 @@ pub struct FailFast {
 /// The queues of one class of reads.
 #[derive(Debug, Default)]
 struct Queues {
-    /// Whether any of them has somebody in it.
+    /// Whether callers know of any.
     any: AtomicBool,
     long: Mutex<Vec<LongQueue>>,
 }
@@ -39,8 +51,60 @@ struct LongQueue {
     whose: Whose,
     /// Since when its first waits; `None` while it is empty.
     since_ns: Option<u64>,
-    /// What callers refused, until it is taken.
+    /// What callers refused, until it is taken, and when anybody was refused last.
     refused: u64,
+    refused_ns: u64,
+    /// Reads that callers let in and that have no turn yet.
+    waiting: u64,
+    /// Time between two turns, on average, and when the last one was; 0 before there were two.
+    pace_ns: u64,
+    turn_ns: u64,
+}
+
+impl LongQueue {
+    /// How long a read that comes now would wait, about.
+    fn wait_ns(&self, now_ns: u64) -> u64 {
+        let waited_ns = self.since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns));
+        waited_ns.max(self.waiting.saturating_mul(self.pace_ns))
+    }
+
+    fn has_turn(&mut self, now_ns: u64) {
+        let passed_ns = now_ns.saturating_sub(self.turn_ns);
+        // A queue that was empty says nothing of the time between turns.
+        if self.waiting > 1 && passed_ns < PACE_NS_MAX {
+            let pace_ns = if self.pace_ns == 0 { passed_ns } else { self.pace_ns };
+            self.pace_ns = (pace_ns * 15 + passed_ns) / 16;
+        }
+        self.turn_ns = now_ns;
+    }
+}
+
+/// A read that its caller counts among those that wait; dropping it ends that.
+#[derive(Debug)]
+pub struct QueuePlace {
+    fail_fast: Arc<FailFast>,
+    class: ReadClass,
+    level: LevelId,
+}
+
+impl QueuePlace {
+    /// The read has its turn.
+    pub fn has_turn(self, now_ns: u64) {
+        let mut long = self.fail_fast.queues[self.class as usize].lock();
+        if let Some(queue) = long.iter_mut().find(|queue| queue.level == self.level) {
+            queue.has_turn(now_ns);
+        }
+        drop(long);
+    }
+}
+
+impl Drop for QueuePlace {
+    fn drop(&mut self) {
+        let mut long = self.fail_fast.queues[self.class as usize].lock();
+        if let Some(queue) = long.iter_mut().find(|queue| queue.level == self.level) {
+            queue.waiting = queue.waiting.saturating_sub(1);
+        }
+    }
 }
 
 /// What callers refused of the reads of a level.
@@ -58,15 +122,41 @@ impl FailFast {
         Arc::new(FailFast { rates, queues: Default::default() })
     }
 
-    /// A caller is about to ask for a read on these terms.
+    /// A caller is about to ask for a read on these terms. Its place counts until it has its turn.
     ///
-    /// Errors: `Overloaded` where others wait for half of its time already.
+    /// Errors: `Overloaded` where it would wait for half of its time.
     #[inline]
-    pub fn check_queue(&self, class: ReadClass, terms: &Terms, clock: &dyn Clock) -> Result<()> {
+    pub fn check_queue(
+        self: &Arc<Self>,
+        class: ReadClass,
+        terms: &Terms,
+        clock: &dyn Clock,
+    ) -> Result<Option<QueuePlace>> {
         match self.queues[class as usize].any.load(Relaxed) && terms.deadline.is_some() {
-            true => self.queues[class as usize].check(terms, clock.monotonic_ns()),
-            false => Ok(()),
+            true => self.queue_up(class, terms, clock.monotonic_ns()),
+            false => Ok(None),
         }
+    }
+
+    #[cold]
+    fn queue_up(
+        self: &Arc<Self>,
+        class: ReadClass,
+        terms: &Terms,
+        now_ns: u64,
+    ) -> Result<Option<QueuePlace>> {
+        let Some(deadline) = terms.deadline else { return Ok(None) };
+        let mut long = self.queues[class as usize].lock();
+        let queue = long.iter_mut().find(|queue| queue.level == terms.level);
+        let Some(queue) = queue else { return Ok(None) };
+        let wait_ns = queue.wait_ns(now_ns);
+        if deadline.is_half_over_after(wait_ns, now_ns) {
+            queue.refused += 1;
+            queue.refused_ns = now_ns;
+            return Err(behind(wait_ns, &queue.whose));
+        }
+        queue.waiting += 1;
+        Ok(Some(QueuePlace { fail_fast: self.clone(), class, level: terms.level }))
     }
 
     /// A caller is about to ask for an operation on a partition, unless nothing is known of what
@@ -91,14 +181,26 @@ impl FailFast {
     }
 
     /// Tells callers of a queue whose first waits since then.
-    pub(super) fn tell(&self, class: ReadClass, (level, whose): (LevelId, Whose), since_ns: u64) {
+    pub(super) fn tell(
+        &self,
+        class: ReadClass,
+        (level, whose): (LevelId, Whose),
+        (since_ns, now_ns): (u64, u64),
+    ) {
         let queues = &self.queues[class as usize];
         let mut long = queues.lock();
         match long.iter_mut().find(|queue| queue.level == level) {
-            Some(queue) => queue.since_ns = Some(since_ns),
-            None => {
-                long.push(LongQueue { level, whose, since_ns: Some(since_ns), refused: 0 });
-            }
+            Some(queue) => (queue.since_ns, queue.refused_ns) = (Some(since_ns), now_ns),
+            None => long.push(LongQueue {
+                level,
+                whose,
+                since_ns: Some(since_ns),
+                refused: 0,
+                refused_ns: now_ns,
+                waiting: 0,
+                pace_ns: 0,
+                turn_ns: 0,
+            }),
         }
         queues.any.store(true, Relaxed);
     }
@@ -110,7 +212,6 @@ impl FailFast {
         for queue in long.iter_mut() {
             queue.since_ns = since_ns(queue.level);
         }
-        queues.any.store(long.iter().any(|queue| queue.since_ns.is_some()), Relaxed);
     }
 
     /// Whether callers know of any queue of a class.
@@ -118,19 +219,27 @@ impl FailFast {
         self.queues[class as usize].any.load(Relaxed)
     }
 
-    /// Takes over what callers refused since it was asked last. Queues that are empty are forgotten.
+    /// Takes over what callers refused since it was asked last. Queues that have been empty for
+    /// long are forgotten.
     pub(super) fn take_refused(&self, class: ReadClass, now_ns: u64) -> Vec<RefusedByCallers> {
-        let mut long = self.queues[class as usize].lock();
+        let queues = &self.queues[class as usize];
+        if !queues.any.load(Relaxed) {
+            return Vec::new();
+        }
+        let mut long = queues.lock();
         let mut refused = Vec::new();
         for queue in long.iter_mut().filter(|queue| queue.refused > 0) {
-            let waited_ns = queue.since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns));
             refused.push(RefusedByCallers {
                 level: queue.level,
                 times: std::mem::take(&mut queue.refused),
-                error: behind(waited_ns, &queue.whose),
+                error: behind(queue.wait_ns(now_ns), &queue.whose),
             });
         }
-        long.retain(|queue| queue.since_ns.is_some());
+        long.retain(|queue| {
+            let is_recent = now_ns.saturating_sub(queue.refused_ns) < FORGOTTEN_AFTER_NS;
+            queue.since_ns.is_some() || queue.waiting > 0 || is_recent
+        });
+        queues.any.store(!long.is_empty(), Relaxed);
         refused
     }
 }
@@ -139,23 +248,8 @@ impl Queues {
     fn lock(&self) -> MutexGuard<'_, Vec<LongQueue>> {
         self.long.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    #[cold]
-    fn check(&self, terms: &Terms, now_ns: u64) -> Result<()> {
-        let Some(deadline) = terms.deadline else { return Ok(()) };
-        let mut long = self.lock();
-        let queue = long.iter_mut().find(|queue| queue.level == terms.level);
-        let Some(queue) = queue else { return Ok(()) };
-        let Some(since_ns) = queue.since_ns else { return Ok(()) };
-        let waited_ns = now_ns.saturating_sub(since_ns);
-        if !deadline.is_half_over_after(waited_ns, now_ns) {
-            return Ok(());
-        }
-        queue.refused += 1;
-        Err(behind(waited_ns, &queue.whose))
-    }
 }
 
-pub(super) fn behind(waited_ns: u64, whose: &Whose) -> Error {
-    Error::Overloaded(Overload::Behind { waited_us: waited_ns / 1000, whose: whose.clone() })
+pub(super) fn behind(wait_ns: u64, whose: &Whose) -> Error {
+    Error::Overloaded(Overload::Behind { wait_us: wait_ns / 1000, whose: whose.clone() })
 }

@@ -10,8 +10,8 @@
 //! write ── shed? ── rate? ──> memory? ──> …
 //! ```
 //! Turns and memory of a class of reads belong to service levels, half of them by shares and half
-//! to whoever needs them. Callers refuse by themselves what the shard would refuse, where it has told
-//! them so (`fail_fast.rs`). Of the reads of a level few compute at once (`semaphore.rs`).
+//! to whoever needs them. Of the reads of a level few compute at once (`semaphore.rs`). Callers
+//! refuse by themselves what the shard would refuse, where it has told them so (`fail_fast.rs`).
 //!
 //! Invariant: never more turns than the plan says, one at least for each level; who went first in a
 //! level gets the next turn first; a read that has its turn is stopped only when the reads of its
@@ -41,7 +41,7 @@ pub use account::{Account, BufferCharge, set_yields};
 pub use admission::Admission;
 pub use class::ClassStatus;
 pub use diagnosis::{LongWait, NotedRead, ReadState, ReadStatus};
-pub use fail_fast::FailFast;
+pub use fail_fast::{FailFast, QueuePlace};
 pub use governed::PlanStatus;
 pub use level::{DEFAULT_LEVEL, LevelId, LevelOptions, LevelStatus, ServiceLevel, Terms, Workload};
 pub use memory::{BatchCharge, ReadMemory, ReadMemoryStatus};

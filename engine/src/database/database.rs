@@ -113,7 +113,7 @@ pub(super) struct Inner {
     timestamps: Arc<Timestamps>,
     logged_batches: Arc<LoggedBatches>,
     /// Of each shard.
-    fail_fast: Vec<Arc<FailFast>>,
+    pub(super) fail_fast: Vec<Arc<FailFast>>,
 }
 
 impl Database {
@@ -338,11 +338,6 @@ impl Database {
         change: impl Future<Output = Result<T>> + Send + 'static,
     ) -> BoxFuture<'static, Result<T>> {
         self.inner.keeper.uninterrupted(change)
-    }
-
-    /// What callers of a shard refuse by themselves.
-    pub(super) fn fail_fast(&self, shard: u32) -> &FailFast {
-        &self.inner.fail_fast[shard as usize]
     }
 
     pub(super) fn handle(&self, shard: u32) -> &ShardHandle<Shard> {

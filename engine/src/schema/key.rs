@@ -115,6 +115,18 @@ impl PartitionKey {
         &self.bytes
     }
 
+    /// What shares the limits of the rate with it: its own token, or that of the column by which
+    /// the rate of its table is limited.
+    ///
+    /// Errors: `Invalid` when the bytes are no key of `schema`.
+    pub fn rate_token(&self, schema: &TableSchema) -> Result<Token> {
+        let Some(name) = &schema.options.rate_limit_by else { return Ok(self.token) };
+        let components = self.components(schema)?;
+        let at = schema.partition_key().position(|column| column.name == *name);
+        let value = at.and_then(|at| components.get(at));
+        Ok(value.map_or(self.token, |value| Token::of(value)))
+    }
+
     /// The serialised value of each partition-key column.
     ///
     /// Errors: `Invalid` when the bytes are no key of `schema`.

@@ -10,9 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::compaction::CompactionOptions;
-use super::key::PartitionKey;
 use super::options::{Compression, LargeDataOptions, OnCorruption};
-use super::token::Token;
 use super::types::DataType;
 use crate::config::{COLUMN_INDEX_BYTES_DEFAULT, TTL_SECONDS_MAX};
 use crate::error::{Error, Result};
@@ -252,18 +250,6 @@ impl TableSchema {
         let kind = self.column(id).kind;
         let is_behind = matches!(kind, ColumnKind::ClusteringKey { position: 1.., .. });
         self.options.has_partial_keys && is_behind
-    }
-
-    /// What shares the limits of the rate with a partition: its own token, or the one of the column
-    /// by which the rate is limited.
-    ///
-    /// Errors: `Invalid` for a key of another table.
-    pub fn rate_token(&self, key: &PartitionKey) -> Result<Token> {
-        let Some(name) = &self.options.rate_limit_by else { return Ok(key.token()) };
-        let components = key.components(self)?;
-        let at = self.partition_key().position(|column| column.name == *name);
-        let value = at.and_then(|at| components.get(at));
-        Ok(value.map_or(key.token(), |value| Token::of(value)))
     }
 
     /// The limits of the rate on one of so many shards.

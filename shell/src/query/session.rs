@@ -45,7 +45,7 @@ use super::system::SYSTEM_KEYSPACE;
 use super::types::identifier::time_uuid;
 use super::types::{growing, named_cast, seeking};
 use super::watch::journal::Journal;
-use super::watch::tracing::Tracing;
+use super::watch::tracing::{Tracing, TracingMode};
 use super::write::braces;
 use super::write::values;
 use crate::password::Passwords;
@@ -209,6 +209,15 @@ impl Session {
     /// The keyspace of unqualified names.
     pub fn keyspace(&self) -> String {
         self.context.state_ref().read().config_options().catalog.default_schema.clone()
+    }
+
+    /// Whether its client has set nothing and would miss nothing in another session made of `from`,
+    /// of which this was made in the keyspace.
+    pub fn is_plain(&self, from: &Session, keyspace: &str) -> bool {
+        self.stamp.value() == from.stamp.value()
+            && self.keyspace() == keyspace
+            && self.tracing.mode() == TracingMode::Off
+            && self.warnings.all().is_empty()
     }
 
     /// What `USE` does.

@@ -1,8 +1,8 @@
 //! The limiter of one shard: counts, limits and the policy that is asked beyond them.
 //!
 //! A key that is asked far beyond its limit is published: its callers count and refuse by
-//! themselves (`published.rs`). A policy that was set is asked about each operation, so that nothing
-//! is published then.
+//! themselves (`published.rs`). A policy that was set is asked about each operation, so nothing is
+//! published then.
 //!
 //! Invariant: if a policy fails, the limiter detaches it, records the failure and falls back to the
 //! native one.

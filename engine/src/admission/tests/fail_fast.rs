@@ -27,6 +27,11 @@ impl Busy {
 
     /// What a caller says of a read with so many ms, before it asks.
     fn caller(&self, ms: u64) -> Result<()> {
+        self.let_in(ms).map(drop)
+    }
+
+    /// The same for a read that waits then.
+    fn let_in(&self, ms: u64) -> Result<Option<QueuePlace>> {
         self.world.fail_fast.check_queue(KEYS, &self.terms(ms), &*self.world.clock)
     }
 
@@ -48,8 +53,8 @@ fn callers_refuse_once_the_shard_has_and_until_the_queue_is_empty() {
     let refused = busy.caller(10).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "overloaded: reads of partitions of service level 'default' wait for 6 ms already, which is \
-         half of the time that is left: allow more time, or try again later"
+        "overloaded: it would wait for 6 ms behind other reads of partitions of service level \
+         'default', half of its time or more: allow more time, or try again later"
     );
     assert!(busy.caller(13).is_ok(), "it has more time");
     let other = Terms { level: LevelId(7), ..busy.terms(10) };
@@ -102,4 +107,31 @@ fn what_callers_refuse_is_counted_as_what_the_shard_refuses() {
     assert!((0..2).all(|_| is_behind(busy.caller(10))));
     busy.world.interval();
     assert_eq!(busy.world.seen.get()[KEYS as usize].refused, 6);
+}
+
+/// While the first has waited for a little, many may come.
+#[test]
+fn callers_count_what_they_let_in() {
+    let mut busy = Busy::new();
+    busy.world.clock.advance(Duration::from_millis(6));
+    assert!(is_behind(busy.shard(10)));
+    busy.waiting = Box::pin(std::future::pending());
+    // The queue is empty, and a turn takes a millisecond.
+    let mut places: Vec<QueuePlace> = (0..20).map(|_| busy.let_in(500).unwrap().unwrap()).collect();
+    while places.len() > 4 {
+        busy.world.clock.advance(Duration::from_millis(1));
+        places.remove(0).has_turn(busy.world.clock.monotonic_ns());
+    }
+    places.push(busy.let_in(10).unwrap().unwrap());
+    let refused = busy.caller(10).unwrap_err().to_string();
+    assert!(refused.contains("it would wait for 5 ms behind"), "{refused}");
+    assert!(busy.caller(20).is_ok());
+    // One gives up.
+    drop(places.pop());
+    assert!(busy.caller(10).is_ok());
+    drop(places);
+    // Nobody was refused for a second: callers ask the shard again.
+    busy.world.clock.advance(Duration::from_secs(2));
+    busy.world.interval();
+    assert!(busy.let_in(10).unwrap().is_none());
 }

@@ -138,8 +138,8 @@ fn a_read_that_would_wait_for_half_of_its_time_is_refused_when_it_comes() {
     assert!(error.is_retryable());
     assert_eq!(
         error.to_string(),
-        "overloaded: reads of partitions of service level 'default' wait for 6 ms already, which \
-         is half of the time that is left: allow more time, or try again later"
+        "overloaded: it would wait for 6 ms behind other reads of partitions of service level \
+         'default', half of its time or more: allow more time, or try again later"
     );
     assert_eq!(world.status().refused, 1);
     let terms = Terms { level: LevelId::DEFAULT, deadline: None };

@@ -331,6 +331,8 @@ impl Partitions {
         places.clone().for_each(|place| place.handle.prefetch(0));
         let before = handles.len();
         handles.extend(places.map(|place| place.handle.clone()));
+        debug_assert!(handles.len() - before <= max, "so many were wanted");
+        debug_assert!(handles.iter().is_sorted_by(|a, b| a.key < b.key), "they come in ring order");
         for step in 1..Handle::PREFETCH_STEPS {
             handles.range(before..).for_each(|handle| handle.prefetch(step));
         }

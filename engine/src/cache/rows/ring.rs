@@ -15,8 +15,8 @@
 //! another stream behind it, or is all that remains. So whatever the cache has lost, the scan reads
 //! little more than one past the cache.
 //!
-//! A partition of one row that is in memory is handed over without a read of its own. The scan looks
-//! at some partitions at once, so that what they point to is fetched side by side.
+//! A partition of one row that is in memory is handed over without a read of its own. The scan
+//! looks at some partitions at once, so that what they point to is fetched side by side.
 //!
 //! While the cache has free room, the scan inserts what it read, within its pace ([`FillPace`]).
 //! Without free room and with frequent holes, it asks the cache only now and then.
@@ -370,12 +370,18 @@ impl RingRead {
             *at_once = (*at_once * 2).clamp(1, AT_HAND_MAX);
             partitions.ahead(self.last.as_deref(), *at_once, handles);
         }
-        handles.front().cloned()
+        let next = handles.front().cloned();
+        debug_assert!(
+            next.as_ref().is_none_or(|next| self.last.as_ref() < Some(&next.key)),
+            "a scan goes on behind what it has passed"
+        );
+        next
     }
 
     /// Hands over the partitions of one row that come next, as far as they are in memory. Ends
     /// between two of them, or with what the sink was given last.
     fn pass_short(&mut self, sink: &mut dyn FragmentSink, passed: &mut Passed) -> Filled {
+        debug_assert!(matches!(self.state, State::Between), "no partition is open");
         while self.is_current() {
             let next = self.next().filter(|next| next.is_known_before.get());
             let Some(next) = next else { break };
@@ -420,6 +426,7 @@ impl RingRead {
         if partitions == 0 {
             return;
         }
+        debug_assert!(used.len() as u64 <= 2 * partitions, "a row, and the end behind it");
         self.cache.touch(&used);
         let mut counts = self.cache.counts.borrow_mut();
         counts.reads += partitions;

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use super::refusal::read_of;
 use super::{BatchStream, Scan, WriteBatch};
 use crate::admission::{Terms, rate};
 use crate::database::database::Database;
@@ -153,7 +154,7 @@ impl Under<'_> {
 
     /// As [`Database::apply`]; a write that has begun is not given up.
     pub fn apply(&self, mutation: Mutation) -> Writing {
-        // A write has no schema with it: where several partitions share a limit, their shards count.
+        // A write has no schema with it: where partitions share a limit, their shards count.
         let (table, token) = (mutation.table, mutation.key.token());
         let of_key = || Some(rate::Asked { table, token, operation: Operation::Write });
         Writing(Writes::One(match self.asked_of(&mutation.key, of_key) {
@@ -183,18 +184,10 @@ impl Under<'_> {
     }
 }
 
-/// A read of a partition, as the rate is limited; `None` where its shard has to say what is wrong
-/// with the key.
-pub(super) fn read_of(schema: &SchemaRef, key: &PartitionKey) -> Option<rate::Asked> {
-    let token = schema.rate_token(key).ok()?;
-    Some(rate::Asked { table: schema.id, token, operation: Operation::Read })
-}
-
 /// A row on its way; see [`Database::get`].
 pub struct Getting(One<Get>);
 
 /// A question about one partition.
-#[expect(clippy::large_enum_variant, reason = "what is asked allocates nothing for its call")]
 enum One<Q: Ask<Shard>> {
     Asking(Asking<Shard, Q>),
     /// Its shard need not be asked; taken once.

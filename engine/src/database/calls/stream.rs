@@ -10,13 +10,12 @@ use futures::StreamExt;
 use tokio::sync::mpsc::{self, Receiver};
 
 use super::Scan;
-use super::call::read_of;
+use super::refusal::refuse_here;
 use crate::admission::{BatchCharge, Terms};
 use crate::batch::RecordBatch;
 use crate::database::database::Database;
 use crate::database::shard::Shard;
 use crate::database::shard::call::{Asked, Stream};
-use crate::database::shard::read::class_of;
 use crate::error::{Error, Result};
 use crate::probe::Probe;
 use crate::runtime::{self, Asking};
@@ -150,34 +149,19 @@ fn start(
     let told = Arc::<Told>::default();
     let terms = Terms { level: command.level, deadline: command.deadline };
     // Who watches a read wants to see what the shard makes of it.
-    let is_counted = match probe {
-        Some(_) => Ok(false),
+    let let_in = match probe {
+        Some(_) => Ok((None, false)),
         None => refuse_here(database, shard, (&command, &terms)),
     };
-    let is_counted = match is_counted {
-        Ok(is_counted) => is_counted,
+    let (place, is_counted) = match let_in {
+        Ok(let_in) => let_in,
         Err(error) => return (State::Refused(error), told),
     };
     let (batches, receiver) = mpsc::channel(2);
     let Asked { waits, .. } = database.under(terms).asked();
-    let stream = Stream { command, probe, batches, told: Arc::clone(&told), waits, is_counted };
+    let stream =
+        Stream { command, probe, batches, told: Arc::clone(&told), waits, is_counted, place };
     (State::Starting((database.handle(shard).ask(stream), receiver)), told)
-}
-
-/// Refuses what the shard would refuse; true for a read that was counted against the limit of its
-/// partition.
-///
-/// Errors: `Overloaded`, `RateLimited`.
-fn refuse_here(
-    database: &Database,
-    shard: u32,
-    (command, terms): (&ReadCommand, &Terms),
-) -> Result<bool> {
-    let (fail_fast, clock) = (database.fail_fast(shard), &**database.clock());
-    fail_fast.check_queue(class_of(&command.partitions), terms, clock)?;
-    let Partitions::Keys(keys) = &command.partitions else { return Ok(false) };
-    let [key] = &keys[..] else { return Ok(false) };
-    fail_fast.check_rate(|| read_of(&command.schema, key), clock)
 }
 
 /// Runs of keys of one shard, in ring order.

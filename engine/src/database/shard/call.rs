@@ -7,9 +7,9 @@ use std::sync::Arc;
 use futures::FutureExt;
 use tokio::sync::mpsc;
 
-use super::read::QUEUED;
+use super::read::{Arrival, QUEUED};
 use super::{ConditionalWrite, Decision, Shard};
-use crate::admission::{LevelId, Permit, Terms};
+use crate::admission::{LevelId, Permit, QueuePlace, Terms};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::mutation::Mutation;
@@ -49,6 +49,8 @@ pub(in crate::database) struct Stream {
     pub(in crate::database) waits: Stopwatch,
     /// See [`Asked`].
     pub(in crate::database) is_counted: bool,
+    /// Where its caller counts it among those that wait.
+    pub(in crate::database) place: Option<QueuePlace>,
 }
 
 /// On what terms something is asked, and since when.
@@ -56,15 +58,6 @@ pub(in crate::database) struct Asked {
     pub(in crate::database) terms: Terms,
     pub(in crate::database) waits: Stopwatch,
     /// The caller has counted it against the limit of its partition.
-    pub(in crate::database) is_counted: bool,
-}
-
-/// How something comes to its shard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::database) struct Arrival {
-    /// For so long it was on its way.
-    pub(in crate::database) waited_ns: u64,
-    /// See [`Asked`].
     pub(in crate::database) is_counted: bool,
 }
 
@@ -176,7 +169,7 @@ impl Ask<Shard> for Stream {
     }
 
     fn ask(self, shard: &Rc<Shard>) -> Answering<Result<()>> {
-        let Stream { command, probe, batches, told, waits, is_counted } = self;
+        let Stream { command, probe, batches, told, waits, is_counted, place } = self;
         let (shard, waited_ns) = (shard.clone(), waits.passed_ns());
         let arrival = Arrival { waited_ns, is_counted };
         if let Some(probe) = probe {
@@ -185,7 +178,7 @@ impl Ask<Shard> for Stream {
             return Answering::GoesOn(Ok(()), probed(probe, stream).boxed_local());
         }
         match shard.enter_read(&command, arrival) {
-            Ok(()) => Answering::GoesOn(Ok(()), shard.stream(command, batches, told)),
+            Ok(()) => Answering::GoesOn(Ok(()), shard.stream(command, (batches, told), place)),
             Err(error) => Answering::Now(Err(error)),
         }
     }

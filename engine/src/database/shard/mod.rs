@@ -317,7 +317,7 @@ impl Shard {
         }
         let (schema, now_us) = (table.schema(), self.context.clock.wall_us());
         let limits = schema.rate_limit_on(self.context.shard_count);
-        let token = schema.rate_token(key)?;
+        let token = key.rate_token(&schema)?;
         self.limiter.borrow_mut().admit(&schema, &limits, token, operation, now_us)
     }
 

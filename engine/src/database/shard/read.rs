@@ -12,8 +12,7 @@ use futures::future::{Either, LocalBoxFuture, select};
 use tokio::sync::mpsc;
 
 use super::Shard;
-use super::call::Arrival;
-use crate::admission::{Account, LevelId, Permit, Terms};
+use crate::admission::{Account, LevelId, Permit, QueuePlace, Terms};
 use crate::clock::Deadline;
 use crate::error::{Error, Result};
 use crate::io::{self, Flow};
@@ -30,6 +29,15 @@ const KILLED: &str = "the read was ended by KILL READ";
 pub(super) const QUEUED: &str = "a read waited for its turn";
 /// What waited for longer than it may has done so by this much at least.
 pub(super) const A_MOMENT: Duration = Duration::from_millis(1);
+
+/// How something comes to its shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::database) struct Arrival {
+    /// For so long it was on its way.
+    pub(in crate::database) waited_ns: u64,
+    /// Its caller has counted it against the limit of its partition.
+    pub(in crate::database) is_counted: bool,
+}
 
 impl Shard {
     /// Counts a read of each partition that is named.
@@ -126,8 +134,8 @@ impl Shard {
     pub(in crate::database) fn stream(
         self: Rc<Self>,
         command: ReadCommand,
-        batches: mpsc::Sender<Result<Sent>>,
-        told: Arc<Told>,
+        (batches, told): (mpsc::Sender<Result<Sent>>, Arc<Told>),
+        place: Option<QueuePlace>,
     ) -> LocalBoxFuture<'static, ()> {
         async move {
             let now = self.now_seconds();
@@ -149,6 +157,9 @@ impl Shard {
                         () = batches.closed() => return Ok(()),
                     };
                     permit.show(&noted);
+                    if let Some(place) = place {
+                        place.has_turn(self.context.clock.monotonic_ns());
+                    }
                     note_turn(class, waiting);
                     came.set("a read had not sent all its rows");
                     // Meanwhile it may have been dropped.
@@ -183,7 +194,7 @@ impl Shard {
         (batches, told): (mpsc::Sender<Result<Sent>>, Arc<Told>),
     ) {
         match self.enter_read(&command, arrival) {
-            Ok(()) => self.stream(command, batches, told).await,
+            Ok(()) => self.stream(command, (batches, told), None).await,
             Err(error) => self.end_stream(Err(error), &batches, &told).await,
         }
     }

@@ -218,7 +218,8 @@ async fn a_shard_refuses_a_read_of_another_shards_partition() {
     };
     let (batches, _receiver) = tokio::sync::mpsc::channel(2);
     let (told, waits) = (Arc::default(), Stopwatch::none());
-    let stream = Stream { command, probe: None, batches, told, waits, is_counted: false };
+    let stream =
+        Stream { command, probe: None, batches, told, waits, is_counted: false, place: None };
     let Err(Error::Invalid(message)) = database.handle(0).ask(stream).await.unwrap() else {
         panic!("shard 0 answers for a partition of shard 1");
     };

@@ -3,11 +3,12 @@
 //!
 //! Invariant: at most [`SESSIONS_MAX`] sessions and [`SESSIONS_PER_USER_MAX`] of one user. A
 //! session whose calls or results are still running is never ended, nor is one that its client
-//! still uses on an open connection ended for another's sake: then a new one is refused. Sessions
-//! of tokens end [`IDLE_SECONDS_MAX`] after their last call, or [`ORPHAN_SECONDS_MAX`] where no
-//! connection that they were used on is open any more; those of connections end with these. A
-//! session belongs to the caller that it began with, and no other gets it. Not here: who calls
-//! (`access`). Where nobody is asked, names only keep clients apart.
+//! still uses on an open connection ended for another's sake: then a new one is refused. That of a
+//! connection in which nothing was set may go, for its next call gets one that is the same.
+//! Sessions of tokens end [`IDLE_SECONDS_MAX`] after their last call, or [`ORPHAN_SECONDS_MAX`]
+//! where no connection that they were used on is open any more; those of connections end with
+//! these. A session belongs to the caller that it began with, and no other gets it. Not here: who
+//! calls (`access`). Where nobody is asked, names only keep clients apart.
 
 pub(super) mod option;
 
@@ -153,9 +154,20 @@ impl Entry {
         Arc::strong_count(&self.session) > 1
     }
 
-    /// Whether it may go for another's sake: its client is gone, or has never used it.
-    fn is_spare(&self) -> bool {
-        !self.is_busy() && (self.connections.is_empty() || !self.was_used)
+    /// Whether it may go for another's sake: its client is gone, has never used it, or would not
+    /// notice.
+    fn is_spare(&self, name: &Name, template: &query::Session) -> bool {
+        if self.is_busy() {
+            return false;
+        }
+        let is_plain = || {
+            let session = &self.session;
+            matches!(name, Name::Connection(..))
+                && session.query.is_plain(template, &SessionOptions::default().keyspace)
+                && lock(&session.options).is_empty()
+                && lock(&session.dropped).is_empty()
+        };
+        self.connections.is_empty() || !self.was_used || is_plain()
     }
 
     fn unused_ns(&self, now_ns: u64) -> u64 {
@@ -293,14 +305,14 @@ impl Sessions {
         let number = all.count;
         let all = &mut all.entries;
         all.retain(|name, entry| !entry.is_over(name, now_ns));
-        make_room(all, SESSIONS_PER_USER_MAX, now_ns, |entry| entry.user == user).map_err(
-            |()| {
-                let most = SESSIONS_PER_USER_MAX;
-                let text = format!("user '{user}' has {most} sessions in use: close some first");
-                refusal(text, RETRY)
-            },
-        )?;
-        make_room(all, SESSIONS_MAX, now_ns, |_| true).map_err(|()| {
+        let may_go = |name: &Name, entry: &Entry| entry.is_spare(name, &self.template);
+        let of_user = |entry: &Entry| entry.user == user;
+        make_room(all, (SESSIONS_PER_USER_MAX, now_ns), of_user, may_go).map_err(|()| {
+            let most = SESSIONS_PER_USER_MAX;
+            let text = format!("user '{user}' has {most} sessions in use: close some first");
+            refusal(text, RETRY)
+        })?;
+        make_room(all, (SESSIONS_MAX, now_ns), |_| true, may_go).map_err(|()| {
             refusal(format!("{SESSIONS_MAX} sessions are in use: try later"), RETRY)
         })?;
         let query = self.named(&format!("{user}#{number}")).of_caller(caller);
@@ -364,14 +376,14 @@ impl Sessions {
 /// `is_one`.
 fn make_room(
     all: &mut BTreeMap<Name, Entry>,
-    entries_max: usize,
-    now_ns: u64,
+    (entries_max, now_ns): (usize, u64),
     is_one: impl Fn(&Entry) -> bool,
+    may_go: impl Fn(&Name, &Entry) -> bool,
 ) -> Result<(), ()> {
     if all.values().filter(|entry| is_one(entry)).count() < entries_max {
         return Ok(());
     }
-    let spare = all.iter().filter(|(_, entry)| is_one(entry) && entry.is_spare());
+    let spare = all.iter().filter(|(name, entry)| is_one(entry) && may_go(name, entry));
     let spare = spare.max_by_key(|(_, entry)| (entry.unused_ns(now_ns), Reverse(entry.number)));
     let name = spare.map(|(name, _)| name.clone()).ok_or(())?;
     all.remove(&name);
@@ -609,13 +621,36 @@ mod tests {
         let first = world.request(1, "");
         mark(&world.sessions.of(&first).unwrap());
         for connection in 2..=SESSIONS_PER_USER_MAX as u64 {
-            world.sessions.of(&world.request(connection, "")).unwrap();
+            mark(&world.sessions.of(&world.request(connection, "")).unwrap());
         }
         let refused = world.sessions.of(&world.request(100_000, "")).err().unwrap();
         assert_eq!(refused.code(), Code::ResourceExhausted);
         assert!(is_marked(&world.sessions.of(&first).unwrap()));
         world.sessions.connection_closed(Connection(2));
         assert!(world.sessions.of(&world.request(100_000, "")).is_ok());
+    }
+
+    /// Thousands of connections hold still, none of which has set anything.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_session_that_nobody_would_miss_makes_room() {
+        let world = World::new().await;
+        let first = world.request(1, "");
+        mark(&world.sessions.of(&first).unwrap());
+        for (connection, text) in
+            [(2, "USE system"), (3, "SET tidegate.short_path = false"), (4, "TRACING ON")]
+        {
+            let session = world.sessions.of(&world.request(connection, "")).unwrap();
+            session.query.execute(text).await.unwrap();
+        }
+        for connection in 5..=3 * SESSIONS_PER_USER_MAX as u64 {
+            world.sessions.of(&world.request(connection, "")).unwrap();
+        }
+        assert!(is_marked(&world.sessions.of(&first).unwrap()));
+        let of = |connection| world.sessions.of(&world.request(connection, "")).unwrap();
+        assert_eq!(of(2).query.keyspace(), "system");
+        assert!(!of(3).query.is_plain(&world.sessions.template, "default"));
+        assert!(!of(4).query.is_plain(&world.sessions.template, "default"));
+        assert!(of(5).query.is_plain(&world.sessions.template, "default"), "it has a new one");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -33,13 +33,13 @@ pub fn trace_fields() -> Vec<Field> {
 
 pub fn traces(database: &Engine) -> Vec<ArrayRef> {
     let traces = database.journal().traces();
-    let rows: Vec<(&Record, u32, &Step)> = traces
+    let rows: Vec<(&Record, u32, Step)> = traces
         .iter()
-        .flat_map(|trace| (1..).zip(&trace.steps).map(move |(n, step)| (&**trace, n, step)))
+        .flat_map(|trace| (1..).zip(trace.steps()).map(move |(n, step)| (&**trace, n, step)))
         .collect();
     let mut columns = vec![counts(rows.iter().map(|(trace, ..)| trace.number))];
     columns.extend(statement_columns(rows.iter().map(|(trace, ..)| *trace)));
-    let steps = || rows.iter().map(|(.., step)| *step);
+    let steps = || rows.iter().map(|(.., step)| step);
     let own: [ArrayRef; 7] = [
         Arc::new(UInt32Array::from_iter_values(rows.iter().map(|(_, n, _)| *n))),
         counts(steps().map(|step| step.at_ns / 1000)),

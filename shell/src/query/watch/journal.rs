@@ -40,7 +40,8 @@ impl Journal {
 
     /// Keeps a slow statement, without its steps.
     pub(super) fn add_slow(&self, record: &Record) {
-        let record = Record { steps: Vec::new(), ..record.clone() };
+        let (noted, reads) = (Vec::new(), Vec::new());
+        let record = Record { noted, reads, ..record.clone() };
         push(&self.slow, SLOW_MAX, Arc::new(record));
     }
 
@@ -88,7 +89,8 @@ mod tests {
             statement: "SELECT 1".to_owned(),
             rows: 1,
             error: None,
-            steps: vec![step],
+            noted: vec![step],
+            reads: Vec::new(),
             left_out: 0,
             stats: ReadStats::default(),
         }
@@ -107,6 +109,6 @@ mod tests {
         }
         let slow = journal.slow();
         assert_eq!((slow.len(), slow[0].number), (SLOW_MAX, TRACES_MAX as u64 + 6));
-        assert!(slow.iter().all(|record| record.steps.is_empty()), "slow ones have no steps");
+        assert!(slow.iter().all(|record| record.steps().is_empty()), "slow ones have no steps");
     }
 }

@@ -1,6 +1,6 @@
 //! A statement that was watched, when it is over.
 
-use tidegate_engine::probe::{Count, ReadStats, Step};
+use tidegate_engine::probe::{Count, ReadReport, ReadStats, Step};
 
 /// Bytes of a statement's text that are kept.
 const TEXT_BYTES_MAX: usize = 2000;
@@ -20,12 +20,34 @@ pub struct Record {
     /// Rows that were given or written.
     pub rows: u64,
     pub error: Option<String>,
-    /// In the order of time; the last ones are the counters of its reads.
-    pub steps: Vec<Step>,
+    /// In the order of time.
+    pub noted: Vec<Step>,
+    /// Its reads with their counters.
+    pub reads: Vec<ReadReport>,
     /// Steps for which there was no room.
     pub left_out: u64,
     /// Counters of all its reads.
     pub stats: ReadStats,
+}
+
+impl Record {
+    /// All steps in the order of time; the last ones are the counters of its reads. Their text is
+    /// made here: most traces are read by nobody.
+    pub fn steps(&self) -> Vec<Step> {
+        let mut steps = self.noted.clone();
+        // A microsecond is not told to its end.
+        let at_ns = steps.last().map_or(0, |last| last.at_ns).max(self.duration_us * 1000);
+        for read in &self.reads {
+            steps.extend(read.shards.iter().map(|(shard, stats)| Step {
+                at_ns,
+                shard: Some(*shard),
+                class: None,
+                bytes: None,
+                text: format!("{}: {}", read.what, counters_text(stats)),
+            }));
+        }
+        steps
+    }
 }
 
 /// A text cut to what a record keeps.

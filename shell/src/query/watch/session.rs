@@ -8,7 +8,7 @@ use std::time::Duration;
 use datafusion::arrow::array::RecordBatch;
 use futures::future::BoxFuture;
 use futures::{Stream, StreamExt};
-use tidegate_engine::probe::{Step, Watch};
+use tidegate_engine::probe::{ReadStats, Watch};
 
 use super::journal::Journal;
 use super::record::{Record, counters_text, kept};
@@ -134,26 +134,22 @@ impl Watching {
     }
 
     fn record(&self, duration: Duration, rows: u64, error: Option<String>) -> Record {
-        let (mut steps, left_out) = self.watch.steps();
-        let at_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        for read in self.watch.reads() {
-            for (shard, stats) in read.shards {
-                let text = format!("{}: {}", read.what, counters_text(&stats));
-                let (shard, class, bytes) = (Some(shard), None, None);
-                steps.push(Step { at_ns, shard, class, bytes, text });
-            }
-        }
+        let (noted, left_out) = self.watch.steps();
+        let reads = self.watch.reads();
+        let mut stats = ReadStats::default();
+        reads.iter().flat_map(|read| &read.shards).for_each(|(_, of_shard)| stats += *of_shard);
         Record {
             number: self.journal.next_number(),
             started_us: self.started_us,
-            duration_us: at_ns / 1000,
+            duration_us: u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
             session: self.session.to_string(),
             statement: self.statement.clone(),
             rows,
             error,
-            steps,
+            noted,
+            reads,
             left_out,
-            stats: self.watch.stats(),
+            stats,
         }
     }
 }

@@ -26,7 +26,7 @@ pub fn trace_text(record: &Record, columns: usize) -> String {
         }
     };
     line("µs", "shard", "step");
-    for step in &record.steps {
+    for step in &record.steps() {
         let shard = step.shard.map_or(String::new(), |shard| shard.to_string());
         let class = step.class.map_or(String::new(), |class| format!(" ({class})"));
         line(&(step.at_ns / 1000).to_string(), &shard, &format!("{}{class}", step.text));
@@ -62,7 +62,8 @@ mod tests {
             statement: "SELECT 1".to_owned(),
             rows: 2,
             error: None,
-            steps: vec![step(0, None, None, "planned"), step(90, Some(1), Some("query"), long)],
+            reads: Vec::new(),
+            noted: vec![step(0, None, None, "planned"), step(90, Some(1), Some("query"), long)],
             left_out: 5,
             stats: ReadStats::default(),
         };

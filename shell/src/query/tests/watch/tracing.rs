@@ -22,7 +22,7 @@ fn steps(record: &Record) -> String {
         let shard = step.shard.map_or("-".to_owned(), |_| "n".to_owned());
         format!("{shard} {}", masked(&step.text))
     };
-    record.steps.iter().map(line).collect::<Vec<_>>().join("\n")
+    record.steps().iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// A text without its times, sizes and places.
@@ -58,14 +58,15 @@ async fn every_step_of_a_page_is_told() {
     let planned = traced(&world, "SELECT count(*) FROM t WHERE pk = 1 AND ck < 4").await;
     insta::assert_snapshot!([steps(&first), steps(&again), steps(&planned)].join("\n\n"),);
     // The disk was asked for what the counters say.
-    let of_disk = first.steps.iter().filter(|step| step.class == Some("query"));
+    let all = first.steps();
+    let of_disk = all.iter().filter(|step| step.class == Some("query"));
     let (count, bytes) =
         of_disk.fold((0, 0), |(count, bytes), step| (count + 1, bytes + step.bytes.unwrap_or(0)));
     assert!(count > 0, "a cold page asks the disk");
     assert_eq!((count, bytes), (first.stats[Count::DiskReads], first.stats[Count::DiskBytes]));
     assert_eq!(again.stats[Count::DiskReads], 0);
     assert_eq!((first.rows, &*first.session, &*first.statement), (10, "shell", PAGE));
-    assert!(first.steps.is_sorted_by_key(|step| step.at_ns), "{:?}", first.steps);
+    assert!(all.is_sorted_by_key(|step| step.at_ns), "{all:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -76,15 +77,17 @@ async fn compact_has_a_line_a_shard() {
     for short_path in [true, false] {
         world.run(&format!("SET tidegate.short_path = {short_path}")).await;
         let page = traced(&world, PAGE).await;
-        let of_shards: Vec<_> = page.steps.iter().filter(|step| step.shard.is_some()).collect();
-        let [line] = of_shards[..] else { panic!("{:?}", page.steps) };
+        let all = page.steps();
+        let of_shards: Vec<_> = all.iter().filter(|step| step.shard.is_some()).collect();
+        let [line] = of_shards[..] else { panic!("{all:?}") };
         assert!(line.text.starts_with("default.t: partitions=1, rows_read=10,"), "{}", line.text);
     }
     let scan = traced(&world, "SELECT count(v) FROM t").await;
-    let shards: Vec<_> = scan.steps.iter().filter_map(|step| step.shard).collect();
-    assert_eq!(shards, [0, 1], "{:?}", scan.steps);
+    let all = scan.steps();
+    let shards: Vec<_> = all.iter().filter_map(|step| step.shard).collect();
+    assert_eq!(shards, [0, 1], "{all:?}");
     assert_eq!((scan.stats[Count::Rows], scan.stats[Count::Partitions]), (5039, 40));
-    let phases = scan.steps.iter().filter(|step| step.shard.is_none());
+    let phases = all.iter().filter(|step| step.shard.is_none());
     let phases: Vec<_> = phases.map(|step| step.text.as_str()).collect();
     assert_eq!(phases, ["parsed", "has its turn among queries", "planned", "rows begin"]);
 }
@@ -103,7 +106,7 @@ async fn traces_are_a_table() {
     world.run("TRACING OFF").await;
     let of_page = format!("FROM system.traces WHERE trace = {}", record.number);
     let activities = world.column(&format!("SELECT activity {of_page} ORDER BY step")).await;
-    let wanted: Vec<_> = record.steps.iter().map(|step| step.text.clone()).collect();
+    let wanted: Vec<_> = record.steps().iter().map(|step| step.text.clone()).collect();
     assert_eq!(activities, wanted);
     let statement = world.column(&format!("SELECT DISTINCT statement {of_page}")).await;
     assert_eq!(statement, [PAGE]);
