@@ -70,10 +70,12 @@ impl LongQueue {
 
     fn has_turn(&mut self, now_ns: u64) {
         let passed_ns = now_ns.saturating_sub(self.turn_ns);
-        // A queue that was empty says nothing of the time between turns.
-        if self.waiting > 1 && passed_ns < PACE_NS_MAX {
+        // A queue that was empty says of the time between turns only that it is not longer.
+        let is_told = self.waiting > 1 || passed_ns < self.pace_ns;
+        if is_told && passed_ns < PACE_NS_MAX {
             let pace_ns = if self.pace_ns == 0 { passed_ns } else { self.pace_ns };
-            self.pace_ns = (pace_ns * 15 + passed_ns) / 16;
+            // One pause is no pace.
+            self.pace_ns = (pace_ns * 15 + passed_ns.min(4 * pace_ns)) / 16;
         }
         self.turn_ns = now_ns;
     }

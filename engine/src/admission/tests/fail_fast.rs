@@ -135,3 +135,31 @@ fn callers_count_what_they_let_in() {
     busy.world.interval();
     assert!(busy.let_in(10).unwrap().is_none());
 }
+
+/// A shard that stood still for a moment is not taken for a slow one.
+#[test]
+fn a_pause_is_no_pace() {
+    let mut busy = Busy::new();
+    busy.world.clock.advance(Duration::from_millis(6));
+    assert!(is_behind(busy.shard(10)));
+    busy.waiting = Box::pin(std::future::pending());
+    let mut places: Vec<QueuePlace> = (0..40).map(|_| busy.let_in(900).unwrap().unwrap()).collect();
+    let turn = |places: &mut Vec<QueuePlace>, us| {
+        busy.world.clock.advance(Duration::from_micros(us));
+        places.remove(0).has_turn(busy.world.clock.monotonic_ns());
+    };
+    (0..20).for_each(|_| turn(&mut places, 100));
+    turn(&mut places, 80_000);
+    // 19 wait, at 100 us each and a little more.
+    let is_let_in = |ms| busy.let_in(ms).is_ok();
+    assert!(is_let_in(6) && !is_let_in(3));
+    // Where one waits at a time, and each has its turn at once, the pace comes down.
+    (0..19).for_each(|_| turn(&mut places, 2_000));
+    for _ in 0..100 {
+        let place = busy.let_in(900).unwrap().unwrap();
+        busy.world.clock.advance(Duration::from_micros(50));
+        place.has_turn(busy.world.clock.monotonic_ns());
+    }
+    let _one = busy.let_in(1).unwrap().unwrap();
+    assert!(busy.let_in(1).is_ok());
+}
