@@ -58,6 +58,11 @@ impl OnRing for PartitionKey {
     }
 }
 
+/// A key as the ring is searched for it.
+fn on_ring(key: &PartitionKey) -> &(dyn OnRing + 'static) {
+    key
+}
+
 impl OnRing for Place {
     #[inline]
     fn token(&self) -> Token {
@@ -302,9 +307,6 @@ impl Partitions {
         &self,
         (from, to): (Bound<&PartitionKey>, Bound<&PartitionKey>),
     ) -> impl Iterator<Item = &Rc<Handle>> {
-        fn on_ring(key: &PartitionKey) -> &(dyn OnRing + 'static) {
-            key
-        }
         let range = (from.map(on_ring), to.map(on_ring));
         self.ring.range::<dyn OnRing, _>(range).map(|place| &place.handle)
     }
@@ -322,9 +324,6 @@ impl Partitions {
         max: usize,
         handles: &mut VecDeque<Rc<Handle>>,
     ) {
-        fn on_ring(key: &PartitionKey) -> &(dyn OnRing + 'static) {
-            key
-        }
         let from = key.map_or(Bound::Unbounded, |key| Bound::Excluded(on_ring(key)));
         let places = self.ring.range::<dyn OnRing, _>((from, Bound::Unbounded)).take(max);
         // All of one kind are fetched side by side, then what they point to.
