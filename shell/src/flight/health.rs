@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream};
-use futures::{Stream, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
 use tidegate_engine::clock::Clock;
 use tokio::sync::Mutex;
 use tonic::{Request, Response, Status};
@@ -95,7 +95,7 @@ impl health_server::Health for Health {
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
         check_name(request.get_ref())?;
-        Ok(Response::new(answer(self.status().await)))
+        Ok(Response::new(answer(self.status().boxed().await)))
     }
 
     async fn watch(

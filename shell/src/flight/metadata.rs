@@ -14,6 +14,8 @@ use arrow_flight::sql::{
     CommandGetTables, CommandGetXdbcTypeInfo, Nullable, Searchable, XdbcDataType,
     XdbcDatetimeSubcode,
 };
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use tidegate_engine::batch::arrow_schema;
 use tidegate_engine::{Catalog, ColumnId, TableSchema};
 use tonic::Status;
@@ -48,7 +50,15 @@ pub(super) fn schemas(query: CommandGetDbSchemas, catalog: &Catalog) -> Answer {
 }
 
 /// Tables and views; their schemas have the types in which rows leave.
-pub(super) async fn tables(query: CommandGetTables, session: &Session, form: Form) -> Answer {
+pub(super) fn tables(
+    query: CommandGetTables,
+    session: &Session,
+    form: Form,
+) -> BoxFuture<'_, Answer> {
+    tables_and_views(query, session, form).boxed()
+}
+
+async fn tables_and_views(query: CommandGetTables, session: &Session, form: Form) -> Answer {
     let views = session.views(query.include_schema).await;
     let catalog = session.database().catalog();
     let mut builder = query.into_builder();

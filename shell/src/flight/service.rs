@@ -24,8 +24,9 @@ use arrow_flight::{
     FlightEndpoint, FlightInfo, HandshakeRequest, HandshakeResponse, RenewFlightEndpointRequest,
     Ticket,
 };
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use futures::{StreamExt, stream};
+use futures::{FutureExt, StreamExt, stream};
 use prost::Message;
 use prost::bytes::Bytes;
 use prost_types::Timestamp;
@@ -141,39 +142,39 @@ impl Service {
     }
 
     /// Plans a statement, or runs it where it is no query.
-    async fn plan<T>(
+    fn plan<T>(
         &self,
         session: Arc<Held>,
         bound: Bound,
         request: &Request<T>,
-    ) -> Result<Planned, Status> {
+    ) -> BoxFuture<'_, Result<Planned, Status>> {
         let (headers, size) = (request.metadata(), Size::of(&bound.text));
         let wanted = (session.form(headers), session.endpoints(headers));
         let work = async move { statement::plan(&session, bound, wanted).await };
-        self.0.planning().run(size, work).await
+        self.0.planning().run(size, work).boxed()
     }
 
     /// Runs a statement for its effect.
-    async fn update(
+    fn update(
         &self,
         session: Arc<Held>,
         bound: Bound,
         rows: Option<RecordBatch>,
-    ) -> Result<i64, Status> {
+    ) -> BoxFuture<'_, Result<i64, Status>> {
         let size = Size::of(&bound.text);
         let work = async move { statement::update(&session, bound, rows).await };
-        self.0.planning().run(size, work).await
+        self.0.planning().run(size, work).boxed()
     }
 
-    async fn schema_of<T>(
+    fn schema_of<T>(
         &self,
         session: Arc<Held>,
         bound: Bound,
         request: &Request<T>,
-    ) -> Result<Bytes, Status> {
+    ) -> BoxFuture<'_, Result<Bytes, Status>> {
         let (form, size) = (session.form(request.metadata()), Size::of(&bound.text));
         let work = async move { statement::schema(&session, &bound, form).await };
-        self.0.planning().run(size, work).await
+        self.0.planning().run(size, work).boxed()
     }
 
     /// What GetSchema tells of a statement, as an IPC message.

@@ -51,7 +51,7 @@ impl Session {
             Command::Write(write) => self.write(&write, values).await,
             Command::Batch(batch) => self.batch(&batch, values).await,
             Command::ExplainWrite(write) => self.explain_write(&write, values).await,
-            Command::Own(own) => own.run(self).await,
+            Command::Own(own) => own.run_any(self).await,
         }
     }
 
@@ -59,7 +59,7 @@ impl Session {
     pub(super) async fn own_schema(&self, command: &Command) -> Result<ArrowSchemaRef> {
         match command {
             Command::ExplainWrite(_) => Ok(plan_schema()),
-            Command::Own(own) => own.schema(self).await,
+            Command::Own(own) => own.schema_any(self).await,
             Command::Batch(batch) => {
                 Ok(self.batch_schema(batch)?.unwrap_or_else(|| Arc::new(Schema::empty())))
             }

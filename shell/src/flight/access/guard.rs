@@ -18,6 +18,7 @@ use arrow_flight::{
     Action, Criteria, Empty, FlightData, FlightDescriptor, FlightInfo, HandshakeRequest, PollInfo,
     SchemaResult, Ticket,
 };
+use futures::FutureExt;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::attempts::Attempts;
@@ -82,7 +83,7 @@ impl Guard {
         let caller = match (has_logins, self.rules) {
             (true, _) => {
                 let claim = Claim::of(&request);
-                Caller::Role(self.role(claim).await?)
+                Caller::Role(self.role(claim).boxed().await?)
             }
             (false, Rules::WhereRolesLogIn) => Caller::Owner,
             (false, Rules::Always) => {

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef as ArrowSchemaRef;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{DFSchema, Result};
@@ -12,6 +11,8 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
+use futures::FutureExt;
+use futures::future::{BoxFuture, ready};
 use tidegate_engine::Resource;
 use tidegate_engine::batch::{Stamp, read_schema};
 use tidegate_engine::schema::ColumnId;
@@ -103,7 +104,6 @@ impl TideTable {
     }
 }
 
-#[async_trait]
 impl TableProvider for TideTable {
     fn schema(&self) -> ArrowSchemaRef {
         Arc::clone(&self.schema)
@@ -120,7 +120,27 @@ impl TableProvider for TideTable {
         Ok(vec![TableProviderFilterPushDown::Exact; filters.len()])
     }
 
-    async fn scan(
+    /// What `async_trait` makes of an async function, but nothing in it waits.
+    fn scan<'table, 'state, 'projection, 'filters, 'scan>(
+        &'table self,
+        state: &'state dyn Session,
+        projection: Option<&'projection Vec<usize>>,
+        filters: &'filters [Expr],
+        limit: Option<usize>,
+    ) -> BoxFuture<'scan, Result<Arc<dyn ExecutionPlan>>>
+    where
+        'table: 'scan,
+        'state: 'scan,
+        'projection: 'scan,
+        'filters: 'scan,
+    {
+        ready(self.planned(state, projection, filters, limit)).boxed()
+    }
+}
+
+impl TideTable {
+    /// The scan of some columns of the rows that pass the filters.
+    fn planned(
         &self,
         state: &dyn Session,
         projection: Option<&Vec<usize>>,

@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::catalog::view::ViewTable;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
 use datafusion::common::Result;
 use datafusion::logical_expr::TableType;
@@ -16,7 +15,7 @@ use datafusion::logical_expr::TableType;
 use super::catalog::CATALOG;
 
 /// Planned views by keyspace and name.
-pub type Views = HashMap<(String, String), Arc<ViewTable>>;
+pub type Views = HashMap<(String, String), Arc<dyn TableProvider>>;
 
 /// The catalogs of a session, with views.
 #[derive(Debug)]
@@ -85,7 +84,7 @@ impl SchemaProvider for Keyspace {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         match self.views.get(&(self.name.clone(), name.to_owned())) {
-            Some(view) => Ok(Some(Arc::clone(view) as Arc<dyn TableProvider>)),
+            Some(view) => Ok(Some(Arc::clone(view))),
             None => self.below.table(name).await,
         }
     }

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use sqlparser::tokenizer::Token;
@@ -41,7 +40,6 @@ impl Read for Attach {
     }
 }
 
-#[async_trait]
 impl OwnStatement for Attach {
     async fn run(&self, session: &Session) -> Result<Outcome> {
         attach(session, self).await
@@ -63,7 +61,6 @@ impl Read for Detach {
     }
 }
 
-#[async_trait]
 impl OwnStatement for Detach {
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let Detach(name) = self;
@@ -97,7 +94,6 @@ impl Read for ImportSstables {
     }
 }
 
-#[async_trait]
 impl OwnStatement for ImportSstables {
     async fn run(&self, session: &Session) -> Result<Outcome> {
         import(session, self).await

@@ -1,6 +1,5 @@
 //! ALTER CACHE: which policy decides for the caches, what they keep and how much; INVALIDATE CACHE.
 
-use async_trait::async_trait;
 use sqlparser::tokenizer::Token;
 use tidegate_engine::{Permission, Resource};
 
@@ -180,7 +179,6 @@ fn parse_bytes(text: &str) -> Option<usize> {
     number.checked_mul(unit)
 }
 
-#[async_trait]
 impl OwnStatement for AlterCache {
     fn needs(&self, _session: &Session) -> Vec<Need> {
         match self {
@@ -251,7 +249,6 @@ impl Read for InvalidateCache {
     }
 }
 
-#[async_trait]
 impl OwnStatement for InvalidateCache {
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let table = self.0.as_ref().map(|name| session.table(name)).transpose()?;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use tidegate_engine::TableId;
 
 use super::{OwnStatement, Read};
@@ -25,7 +24,6 @@ impl Read for Compact {
     }
 }
 
-#[async_trait]
 impl OwnStatement for Compact {
     /// Waits for the end. Whoever stops waiting does not stop it: CANCEL COMPACTION does.
     async fn run(&self, session: &Session) -> Result<Outcome> {
@@ -94,7 +92,6 @@ impl Read for CancelCompaction {
     }
 }
 
-#[async_trait]
 impl OwnStatement for CancelCompaction {
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let CancelCompaction { number, span } = self;

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef as ArrowSchemaRef};
 use sqlparser::tokenizer::Token;
@@ -112,7 +111,6 @@ impl Describe {
     }
 }
 
-#[async_trait]
 impl OwnStatement for Describe {
     fn needs(&self, _session: &Session) -> Vec<Need> {
         Vec::new()

@@ -1,7 +1,5 @@
 //! FLUSH: memtables to SSTables.
 
-use async_trait::async_trait;
-
 use super::{OwnStatement, Read};
 use crate::query::error::Result;
 use crate::query::outcome::Outcome;
@@ -18,7 +16,6 @@ impl Read for Flush {
     }
 }
 
-#[async_trait]
 impl OwnStatement for Flush {
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let table = self.0.as_ref().map(|name| session.table(name)).transpose()?;

@@ -1,6 +1,5 @@
 //! ALTER IO CLASS: how much of the disk a class of requests gets beside others, and at most.
 
-use async_trait::async_trait;
 use sqlparser::tokenizer::Token;
 use tidegate_engine::config::IO_SHARES_MAX;
 use tidegate_engine::io::Class;
@@ -80,7 +79,6 @@ fn bandwidth(cursor: &mut Cursor<'_>) -> Result<Bandwidth> {
     }
 }
 
-#[async_trait]
 impl OwnStatement for AlterIoClass {
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let AlterIoClass { class, shares, bandwidth } = *self;

@@ -30,9 +30,10 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::sql::parser::Statement as SqlStatement;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use sqlparser::ast;
 
 pub use dispatch::parse;
@@ -55,20 +56,19 @@ pub enum Command {
     /// EXPLAIN of a write: shows what it would do.
     ExplainWrite(Write),
     Batch(Arc<Batch>),
-    Own(Arc<dyn OwnStatement>),
+    Own(Arc<dyn AnyStatement>),
 }
 
 /// A statement of our own, after parsing.
-#[async_trait]
 pub trait OwnStatement: Any + Debug + Send + Sync {
     /// Runs it to its end.
     ///
     /// Errors: with a place in the text wherever there is one.
-    async fn run(&self, session: &Session) -> Result<Outcome>;
+    fn run(&self, session: &Session) -> impl Future<Output = Result<Outcome>> + Send;
 
     /// Schema of its rows; without fields where it gives none.
-    async fn schema(&self, _session: &Session) -> Result<SchemaRef> {
-        Ok(Arc::new(Schema::empty()))
+    fn schema(&self, _session: &Session) -> impl Future<Output = Result<SchemaRef>> + Send {
+        async { Ok(Arc::new(Schema::empty())) }
     }
 
     /// What its caller needs; what a plan of it reads follows from the plan.
@@ -84,6 +84,50 @@ pub trait OwnStatement: Any + Debug + Send + Sync {
     /// The table that it drops.
     fn table_to_drop(&self) -> Option<&TableName> {
         None
+    }
+}
+
+/// An [`OwnStatement`] of whichever type.
+///
+/// `async_trait` on that trait would do the same in fewer lines. But it bounds the lifetimes of each
+/// body, and below such bounds the compiler keeps nothing of what it learned: that a plan of
+/// DataFusion is `Send` it then proves anew for each statement, which takes seconds.
+pub trait AnyStatement: Any + Debug + Send + Sync {
+    /// As [`OwnStatement::run`].
+    fn run_any<'a>(&'a self, session: &'a Session) -> BoxFuture<'a, Result<Outcome>>;
+
+    /// As [`OwnStatement::schema`].
+    fn schema_any<'a>(&'a self, session: &'a Session) -> BoxFuture<'a, Result<SchemaRef>>;
+
+    /// As [`OwnStatement::needs`].
+    fn needs(&self, session: &Session) -> Vec<Need>;
+
+    /// As [`OwnStatement::is_query`].
+    fn is_query(&self) -> bool;
+
+    /// As [`OwnStatement::table_to_drop`].
+    fn table_to_drop(&self) -> Option<&TableName>;
+}
+
+impl<T: OwnStatement> AnyStatement for T {
+    fn run_any<'a>(&'a self, session: &'a Session) -> BoxFuture<'a, Result<Outcome>> {
+        self.run(session).boxed()
+    }
+
+    fn schema_any<'a>(&'a self, session: &'a Session) -> BoxFuture<'a, Result<SchemaRef>> {
+        self.schema(session).boxed()
+    }
+
+    fn needs(&self, session: &Session) -> Vec<Need> {
+        OwnStatement::needs(self, session)
+    }
+
+    fn is_query(&self) -> bool {
+        OwnStatement::is_query(self)
+    }
+
+    fn table_to_drop(&self) -> Option<&TableName> {
+        OwnStatement::table_to_drop(self)
     }
 }
 

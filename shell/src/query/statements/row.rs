@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{OwnStatement, Read};
+use super::{AnyStatement, Read};
 use crate::query::error::Result;
 use crate::query::parse::Cursor;
 
@@ -29,7 +29,7 @@ pub struct StatementRow {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Reader {
     /// A type of this folder.
-    Own(fn(&mut Cursor<'_>) -> Result<Arc<dyn OwnStatement>>),
+    Own(fn(&mut Cursor<'_>) -> Result<Arc<dyn AnyStatement>>),
     /// The words are all, and the statement stands for this query.
     Show(&'static str),
     /// INSERT, UPDATE and DELETE.
@@ -136,6 +136,6 @@ impl StatementRow {
 }
 
 /// The reader of a type of this folder.
-pub(super) fn own<T: Read>(cursor: &mut Cursor<'_>) -> Result<Arc<dyn OwnStatement>> {
+pub(super) fn own<T: Read>(cursor: &mut Cursor<'_>) -> Result<Arc<dyn AnyStatement>> {
     Ok(Arc::new(T::read(cursor)?))
 }

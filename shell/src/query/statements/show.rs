@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, StringArray};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::sql::parser::Statement as SqlStatement;
@@ -154,7 +153,6 @@ fn warnings_schema() -> SchemaRef {
     text_schema(&["statement", "warning", "count"])
 }
 
-#[async_trait]
 impl OwnStatement for ShowWarnings {
     fn needs(&self, _session: &Session) -> Vec<Need> {
         Vec::new()
@@ -193,7 +191,6 @@ impl Show {
     }
 }
 
-#[async_trait]
 impl OwnStatement for Show {
     fn needs(&self, _session: &Session) -> Vec<Need> {
         Vec::new()

@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use async_trait::async_trait;
-
 use super::{OwnStatement, Read};
 use crate::memory::Bytes;
 use crate::query::access::{AuditEvent, Need};
@@ -27,7 +25,6 @@ impl Read for SnapshotTo {
     }
 }
 
-#[async_trait]
 impl OwnStatement for SnapshotTo {
     async fn run(&self, session: &Session) -> Result<Outcome> {
         session.check_local_files()?;

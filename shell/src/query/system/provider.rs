@@ -10,6 +10,8 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 
 use super::system::SystemTable;
 use crate::query::engine::Engine;
@@ -59,7 +61,6 @@ impl SystemSource {
     }
 }
 
-#[async_trait]
 impl TableProvider for SystemSource {
     fn schema(&self) -> SchemaRef {
         self.table.schema()
@@ -77,22 +78,41 @@ impl TableProvider for SystemSource {
         Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
     }
 
-    async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
+    /// What `async_trait` makes of an async function, without its bounds on what waits.
+    fn scan<'table, 'state, 'projection, 'filters, 'scan>(
+        &'table self,
+        state: &'state dyn Session,
+        projection: Option<&'projection Vec<usize>>,
+        filters: &'filters [Expr],
         _limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let queries = &state.runtime_env().memory_pool;
-        let columns = self
-            .table
-            .columns(&self.database, (filters, queries))
-            .await
-            .map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let batch = RecordBatch::try_new(self.table.schema(), columns)?;
-        let plan =
-            MemorySourceConfig::try_new_exec(&[vec![batch]], self.schema(), projection.cloned())?;
-        Ok(plan)
+    ) -> BoxFuture<'scan, Result<Arc<dyn ExecutionPlan>>>
+    where
+        'table: 'scan,
+        'state: 'scan,
+        'projection: 'scan,
+        'filters: 'scan,
+    {
+        self.read(state, projection, filters)
+    }
+}
+
+impl SystemSource {
+    /// What the table holds now, as a plan.
+    fn read<'a>(
+        &'a self,
+        state: &'a dyn Session,
+        projection: Option<&'a Vec<usize>>,
+        filters: &'a [Expr],
+    ) -> BoxFuture<'a, Result<Arc<dyn ExecutionPlan>>> {
+        let read = async move {
+            let queries = &state.runtime_env().memory_pool;
+            let columns = self.table.columns(&self.database, (filters, queries)).await;
+            let columns = columns.map_err(|error| DataFusionError::External(Box::new(error)))?;
+            let batch = RecordBatch::try_new(self.table.schema(), columns)?;
+            let (schema, projection) = (self.table.schema(), projection.cloned());
+            let plan = MemorySourceConfig::try_new_exec(&[vec![batch]], schema, projection)?;
+            Ok(plan as Arc<dyn ExecutionPlan>)
+        };
+        read.boxed()
     }
 }

@@ -1,6 +1,5 @@
 //! GRANT and REVOKE, of roles and of permissions.
 
-use async_trait::async_trait;
 use sqlparser::tokenizer::Token;
 use tidegate_engine::{Permission, Resource};
 
@@ -123,7 +122,6 @@ impl<const GIVES: bool> Read for Change<GIVES> {
     }
 }
 
-#[async_trait]
 impl<const GIVES: bool> OwnStatement for Change<GIVES> {
     fn needs(&self, session: &Session) -> Vec<Need> {
         self.what.needs(session)

@@ -1,7 +1,5 @@
 //! ATTACH and DETACH SERVICE LEVEL: which level the statements of a role run under.
 
-use async_trait::async_trait;
-
 use super::role_name;
 use crate::query::error::{QueryError, Result};
 use crate::query::outcome::Outcome;
@@ -24,7 +22,6 @@ impl Read for AttachLevel {
     }
 }
 
-#[async_trait]
 impl OwnStatement for AttachLevel {
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let AttachLevel { level, role } = self;
@@ -48,7 +45,6 @@ impl Read for DetachLevel {
     }
 }
 
-#[async_trait]
 impl OwnStatement for DetachLevel {
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let DetachLevel(role) = self;

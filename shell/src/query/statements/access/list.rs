@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use tidegate_engine::Resource;
 
@@ -45,7 +44,6 @@ fn needs_of(role: Option<&Name>, session: &Session) -> Vec<Need> {
     }
 }
 
-#[async_trait]
 impl OwnStatement for ListRolesOf {
     fn needs(&self, session: &Session) -> Vec<Need> {
         needs_of(Some(&self.role), session)
@@ -93,7 +91,6 @@ fn schema() -> SchemaRef {
     Arc::new(Schema::new(permission_fields()))
 }
 
-#[async_trait]
 impl OwnStatement for ListPermissions {
     fn needs(&self, session: &Session) -> Vec<Need> {
         needs_of(self.of.as_ref(), session)

@@ -4,7 +4,6 @@
 
 use std::fmt;
 
-use async_trait::async_trait;
 use sqlparser::tokenizer::Token;
 use tidegate_engine::{PasswordHash, RoleOptions};
 
@@ -127,7 +126,6 @@ impl Read for CreateRole {
     }
 }
 
-#[async_trait]
 impl OwnStatement for CreateRole {
     fn needs(&self, _session: &Session) -> Vec<Need> {
         vec![Need::Superuser]
@@ -159,7 +157,6 @@ impl Read for CreateUser {
     }
 }
 
-#[async_trait]
 impl OwnStatement for CreateUser {
     fn needs(&self, session: &Session) -> Vec<Need> {
         self.0.needs(session)
@@ -188,7 +185,6 @@ impl Read for AlterRole {
     }
 }
 
-#[async_trait]
 impl OwnStatement for AlterRole {
     /// Everyone may change the own password.
     fn needs(&self, session: &Session) -> Vec<Need> {
@@ -221,7 +217,6 @@ impl Read for DropRole {
     }
 }
 
-#[async_trait]
 impl OwnStatement for DropRole {
     fn needs(&self, _session: &Session) -> Vec<Need> {
         vec![Need::Superuser]

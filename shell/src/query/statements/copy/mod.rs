@@ -5,7 +5,6 @@ mod from;
 pub(super) mod options;
 mod to;
 
-use async_trait::async_trait;
 use datafusion::sql::parser::Statement as SqlStatement;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 use tidegate_engine::Permission;
@@ -61,7 +60,6 @@ impl Read for Copy {
     }
 }
 
-#[async_trait]
 impl OwnStatement for Copy {
     fn needs(&self, session: &Session) -> Vec<Need> {
         match self {

@@ -1,6 +1,5 @@
 //! ALTER TABLE: columns that are added, dropped and renamed, and options.
 
-use async_trait::async_trait;
 use sqlparser::tokenizer::Token;
 use tidegate_engine::{
     Catalog, Column, ColumnChange, ColumnKind, NewColumn, Permission, TableOptions, TableSchema,
@@ -180,7 +179,6 @@ impl Change {
     }
 }
 
-#[async_trait]
 impl OwnStatement for AlterTable {
     fn needs(&self, session: &Session) -> Vec<Need> {
         vec![Need::on_table(Permission::Alter, session, &self.name)]

@@ -1,6 +1,5 @@
 //! CREATE KEYSPACE, DROP KEYSPACE and USE.
 
-use async_trait::async_trait;
 use tidegate_engine::{Permission, Resource};
 
 use super::foreign::Ignored;
@@ -31,7 +30,6 @@ impl Read for CreateKeyspace {
     }
 }
 
-#[async_trait]
 impl OwnStatement for CreateKeyspace {
     fn needs(&self, _session: &Session) -> Vec<Need> {
         vec![Need::new(Permission::Create, Resource::AllKeyspaces)]
@@ -62,7 +60,6 @@ impl Read for DropKeyspace {
     }
 }
 
-#[async_trait]
 impl OwnStatement for DropKeyspace {
     fn needs(&self, _session: &Session) -> Vec<Need> {
         vec![Need::new(Permission::Drop, Resource::keyspace(&self.name.value))]
@@ -88,7 +85,6 @@ impl Read for Use {
     }
 }
 
-#[async_trait]
 impl OwnStatement for Use {
     fn needs(&self, _session: &Session) -> Vec<Need> {
         Vec::new()

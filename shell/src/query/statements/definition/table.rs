@@ -1,6 +1,5 @@
 //! CREATE TABLE, TRUNCATE and DROP TABLE.
 
-use async_trait::async_trait;
 use sqlparser::tokenizer::Token;
 use tidegate_engine::{
     Catalog, ClusteringOrder, Column, ColumnKind, Permission, Resource, SchemaRef, TableId,
@@ -184,7 +183,6 @@ fn order(cursor: &mut Cursor<'_>) -> Result<(Name, ClusteringOrder)> {
     Ok((name, order))
 }
 
-#[async_trait]
 impl OwnStatement for CreateTable {
     fn needs(&self, session: &Session) -> Vec<Need> {
         let keyspace = Resource::Keyspace(session.keyspace_of(&self.name));
@@ -286,7 +284,6 @@ impl Read for DropTable {
     }
 }
 
-#[async_trait]
 impl OwnStatement for DropTable {
     fn needs(&self, session: &Session) -> Vec<Need> {
         vec![Need::on_table(Permission::Drop, session, &self.name)]
@@ -323,7 +320,6 @@ impl Read for Truncate {
     }
 }
 
-#[async_trait]
 impl OwnStatement for Truncate {
     fn needs(&self, session: &Session) -> Vec<Need> {
         vec![Need::on_table(Permission::Modify, session, &self.name)]

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use datafusion::arrow::datatypes::{Field, Schema};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as SqlStatement;
@@ -22,7 +21,7 @@ use crate::query::error::{QueryError, Result};
 use crate::query::outcome::Outcome;
 use crate::query::parse::{Cursor, Name, TableName, TypeName};
 use crate::query::session::Session;
-use crate::query::statements::{OwnStatement, Read};
+use crate::query::statements::{AnyStatement, OwnStatement, Read};
 use crate::query::types::collection::named_type_among;
 
 const FORM: &str = "name the key before AS: \
@@ -38,7 +37,7 @@ struct CreateTableAs {
 /// Reads CREATE TABLE, with a query or without one.
 ///
 /// Errors: as of [`Read::read`].
-pub fn read(cursor: &mut Cursor<'_>) -> Result<Arc<dyn OwnStatement>> {
+pub fn read(cursor: &mut Cursor<'_>) -> Result<Arc<dyn AnyStatement>> {
     let start = cursor.position();
     let table = CreateTable::definition(cursor)?;
     if !cursor.take_word("as") {
@@ -51,10 +50,9 @@ pub fn read(cursor: &mut Cursor<'_>) -> Result<Arc<dyn OwnStatement>> {
     Ok(Arc::new(CreateTableAs { table, query }))
 }
 
-#[async_trait]
 impl OwnStatement for CreateTableAs {
     fn needs(&self, session: &Session) -> Vec<Need> {
-        self.table.needs(session)
+        OwnStatement::needs(&self.table, session)
     }
 
     async fn run(&self, session: &Session) -> Result<Outcome> {

@@ -1,6 +1,5 @@
 //! CREATE TYPE and DROP TYPE.
 
-use async_trait::async_trait;
 use tidegate_engine::{Catalog, Permission, Resource, UserType};
 
 use crate::query::access::Need;
@@ -49,7 +48,6 @@ impl Read for CreateType {
     }
 }
 
-#[async_trait]
 impl OwnStatement for CreateType {
     fn needs(&self, session: &Session) -> Vec<Need> {
         let keyspace = Resource::Keyspace(session.keyspace_of(&self.name));
@@ -79,7 +77,6 @@ impl Read for DropType {
     }
 }
 
-#[async_trait]
 impl OwnStatement for DropType {
     fn needs(&self, session: &Session) -> Vec<Need> {
         let keyspace = Resource::Keyspace(session.keyspace_of(&self.name));

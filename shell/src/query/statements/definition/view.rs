@@ -7,7 +7,6 @@ use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use datafusion::common::TableReference;
 use datafusion::sql::parser::Statement as SqlStatement;
 use datafusion::sql::resolve::resolve_table_references;
@@ -21,7 +20,7 @@ use crate::query::outcome::Outcome;
 use crate::query::parse::statement::synthetic;
 use crate::query::parse::{Cursor, PARTITION_LIMIT, TableName, sql};
 use crate::query::session::Session;
-use crate::query::statements::{OwnStatement, Read};
+use crate::query::statements::{AnyStatement, OwnStatement, Read};
 
 #[derive(Debug)]
 pub struct CreateView {
@@ -45,11 +44,10 @@ impl Read for CreateView {
 /// Reads what follows CREATE OR REPLACE VIEW.
 ///
 /// Errors: as of [`Read::read`].
-pub fn read_or_replace(cursor: &mut Cursor<'_>) -> Result<Arc<dyn OwnStatement>> {
+pub fn read_or_replace(cursor: &mut Cursor<'_>) -> Result<Arc<dyn AnyStatement>> {
     Ok(Arc::new(CreateView { or_replace: true, ..CreateView::read(cursor)? }))
 }
 
-#[async_trait]
 impl OwnStatement for CreateView {
     fn needs(&self, session: &Session) -> Vec<Need> {
         let keyspace = session.keyspace_of(&self.name);
@@ -195,7 +193,6 @@ impl Read for DropView {
     }
 }
 
-#[async_trait]
 impl OwnStatement for DropView {
     fn needs(&self, session: &Session) -> Vec<Need> {
         vec![Need::on_table(Permission::Drop, session, &self.name)]

@@ -8,6 +8,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{Schema, SchemaRef as ArrowSchemaRef};
+use datafusion::catalog::TableProvider;
 use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
 use datafusion::catalog::view::ViewTable;
 use datafusion::common::TableReference;
@@ -102,7 +103,7 @@ fn key(view: &View) -> (String, String) {
     (view.keyspace.clone(), view.name.clone())
 }
 
-fn table(view: &View, plan: LogicalPlan) -> Arc<ViewTable> {
+fn table(view: &View, plan: LogicalPlan) -> Arc<dyn TableProvider> {
     Arc::new(ViewTable::new(plan, Some(view.query.clone())))
 }
 

@@ -1,6 +1,5 @@
 //! KILL READ: ends a read that SHOW READS lists.
 
-use async_trait::async_trait;
 use tidegate_engine::Error as EngineError;
 
 use crate::query::error::{QueryError, Result, Span};
@@ -23,7 +22,6 @@ impl Read for KillRead {
     }
 }
 
-#[async_trait]
 impl OwnStatement for KillRead {
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let KillRead { number, span } = self;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, StringArray};
 use datafusion::arrow::datatypes::SchemaRef;
 use sqlparser::tokenizer::Token;
@@ -113,7 +112,6 @@ impl Read for CreateServiceLevel {
     }
 }
 
-#[async_trait]
 impl OwnStatement for CreateServiceLevel {
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let CreateServiceLevel { name, changes, if_not_exists } = self;
@@ -139,7 +137,6 @@ impl Read for AlterServiceLevel {
     }
 }
 
-#[async_trait]
 impl OwnStatement for AlterServiceLevel {
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let AlterServiceLevel { name, changes } = self;
@@ -171,7 +168,6 @@ impl Read for DropServiceLevel {
     }
 }
 
-#[async_trait]
 impl OwnStatement for DropServiceLevel {
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let DropServiceLevel { name, if_exists } = self;
@@ -267,7 +263,6 @@ impl ShowEffective {
     }
 }
 
-#[async_trait]
 impl OwnStatement for ShowEffective {
     /// Everyone may look at the own one.
     fn needs(&self, session: &Session) -> Vec<Need> {

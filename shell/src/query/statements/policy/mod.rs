@@ -5,7 +5,6 @@ mod explain;
 
 use std::path::Path;
 
-use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
 use sqlparser::tokenizer::Token;
 use tidegate_engine::{Permission, Resource, RolledBack};
@@ -56,7 +55,6 @@ impl Read for CreatePolicy {
     }
 }
 
-#[async_trait]
 impl OwnStatement for CreatePolicy {
     fn needs(&self, _session: &Session) -> Vec<Need> {
         vec![Need::new(Permission::Create, Resource::Policies)]
@@ -127,7 +125,6 @@ impl Read for DropPolicy {
     }
 }
 
-#[async_trait]
 impl OwnStatement for DropPolicy {
     fn needs(&self, _session: &Session) -> Vec<Need> {
         vec![Need::new(Permission::Drop, Resource::Policies)]
@@ -149,7 +146,6 @@ impl Read for RollBackPolicy {
     }
 }
 
-#[async_trait]
 impl OwnStatement for RollBackPolicy {
     fn needs(&self, _session: &Session) -> Vec<Need> {
         vec![Need::new(Permission::Alter, Resource::Policies)]
@@ -171,7 +167,6 @@ impl Read for ExplainPolicy {
     }
 }
 
-#[async_trait]
 impl OwnStatement for ExplainPolicy {
     fn needs(&self, _session: &Session) -> Vec<Need> {
         Vec::new()
@@ -202,7 +197,6 @@ impl Read for AlterRateLimiter {
     }
 }
 
-#[async_trait]
 impl OwnStatement for AlterRateLimiter {
     fn needs(&self, _session: &Session) -> Vec<Need> {
         vec![Need::new(Permission::Alter, Resource::Policies)]
@@ -227,7 +221,6 @@ impl Read for AlterReadAdmission {
     }
 }
 
-#[async_trait]
 impl OwnStatement for AlterReadAdmission {
     fn needs(&self, _session: &Session) -> Vec<Need> {
         vec![Need::new(Permission::Alter, Resource::Policies)]
@@ -252,7 +245,6 @@ impl Read for AlterLoadShedding {
     }
 }
 
-#[async_trait]
 impl OwnStatement for AlterLoadShedding {
     fn needs(&self, _session: &Session) -> Vec<Need> {
         vec![Need::new(Permission::Alter, Resource::Policies)]

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use datafusion::arrow::array::{
     Array, ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array,
 };
@@ -181,7 +180,6 @@ fn answer(columns: &[Arc<Field>], row: &RecordBatch) -> Result<RecordBatch> {
     batch(schema(), answer)
 }
 
-#[async_trait]
 impl OwnStatement for Summarize {
     fn needs(&self, _session: &Session) -> Vec<Need> {
         Vec::new()

@@ -1,7 +1,5 @@
 //! RECORD TRACE: records the requests to the caches in a file.
 
-use async_trait::async_trait;
-
 use crate::query::error::{QueryError, Result, Span};
 use crate::query::outcome::Outcome;
 use crate::query::parse::Cursor;
@@ -42,7 +40,6 @@ impl Read for RecordTrace {
     }
 }
 
-#[async_trait]
 impl OwnStatement for RecordTrace {
     async fn run(&self, session: &Session) -> Result<Outcome> {
         match self {

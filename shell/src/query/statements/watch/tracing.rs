@@ -1,7 +1,5 @@
 //! TRACING: whether the session traces its statements.
 
-use async_trait::async_trait;
-
 use crate::query::access::Need;
 use crate::query::error::Result;
 use crate::query::outcome::Outcome;
@@ -28,7 +26,6 @@ impl Read for Tracing {
     }
 }
 
-#[async_trait]
 impl OwnStatement for Tracing {
     fn needs(&self, _session: &Session) -> Vec<Need> {
         Vec::new()
