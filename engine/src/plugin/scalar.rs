@@ -19,7 +19,7 @@ use super::state::State;
 use super::world::World;
 use crate::policy::PolicyFailure;
 use crate::policy::cache_admission::{AdmissionCandidate, AdmissionPolicy};
-use crate::policy::rate::{Excess, KeyLoad, PlannedRate, RatePolicy};
+use crate::policy::rate::{Excess, KeyLoad, PlannedRate, RatePolicy, Ruling};
 
 /// Limits that a plan may hold.
 const PLANNED_MAX: usize = 64;
@@ -154,13 +154,13 @@ impl RatePolicy for WasmRatePolicy {
         &self.capabilities.version
     }
 
-    fn exceeded(&mut self, excess: &Excess) -> Result<bool, PolicyFailure> {
+    fn exceeded(&mut self, excess: &Excess) -> Result<Ruling, PolicyFailure> {
         let class_op = class_op(excess.operation, excess.limit);
         let deficit_milli = u64::from(excess.count.saturating_sub(excess.limit)) * 1000;
         let answer = self.enter("exceeded", 3, |guest, store| {
             guest.exceeded(store, excess.key, class_op, deficit_milli)
         })?;
-        Ok(answer & 1 == 1)
+        Ok(Ruling { goes_through: answer & 1 == 1, holds_for: (answer >> 8) as u8 })
     }
 
     fn plan(

@@ -35,6 +35,21 @@ pub struct Excess {
     pub count: u32,
 }
 
+/// What a policy says of an operation beyond its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ruling {
+    pub goes_through: bool,
+    /// Further operations on the same key, within the same second, that it holds for.
+    pub holds_for: u8,
+}
+
+impl From<bool> for Ruling {
+    /// An answer for one operation.
+    fn from(goes_through: bool) -> Self {
+        Ruling { goes_through, holds_for: 0 }
+    }
+}
+
 /// A limit of its own for one key, from [`RatePolicy::plan`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlannedRate {
@@ -65,7 +80,7 @@ pub trait RatePolicy {
     /// Whether an operation beyond its limit goes through all the same.
     ///
     /// Errors: the policy failed and must not be called again.
-    fn exceeded(&mut self, excess: &Excess) -> Result<bool, PolicyFailure>;
+    fn exceeded(&mut self, excess: &Excess) -> Result<Ruling, PolicyFailure>;
 
     /// Called once a second with the keys that were beyond their limits; appends limits of their
     /// own for some keys, which hold until the next plan.

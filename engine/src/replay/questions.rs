@@ -95,7 +95,7 @@ pub(super) fn try_rate(
             let (limit, over) = (100, random.below(1000) as u32);
             let excess =
                 Excess { key: at % 50, operation: Operation::Read, limit, count: limit + over };
-            answers.add(policy.exceeded(&excess)?);
+            answers.add(policy.exceeded(&excess)?.goes_through);
             if at % QUESTIONS_PER_BATCH == 0 {
                 let load = |key| KeyLoad {
                     key,

@@ -42,6 +42,12 @@ impl RatePolicy for Decaying {
         goes
     }
 
+    /// Up to twice the limit each operation goes through, and each counts one more.
+    fn holds_for(&self, excess: &Excess, _: bool) -> u8 {
+        let left = (2 * excess.limit()).saturating_sub(excess.count());
+        u8::try_from(left).unwrap_or(u8::MAX)
+    }
+
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         vec![("refused", self.refused as f64)]
     }
@@ -64,6 +70,18 @@ mod tests {
         for count in [300, 1000, 5000] {
             let wanted = 100.0 / (count as f64 * std::f64::consts::LN_2);
             assert!((share(count) - wanted).abs() < 0.02, "{count}: {} {wanted}", share(count));
+        }
+    }
+
+    #[test]
+    fn an_answer_holds_up_to_twice_the_limit() {
+        let policy = Decaying::new(&Setup::default()).expect("none");
+        for (limit, count, holds_for) in
+            [(100, 101, 99), (100, 200, 0), (100, 201, 0), (100, 5000, 0), (1000, 1001, 255)]
+        {
+            let deficit_milli = (count - limit) * 1000;
+            let excess = Excess { key: 1, class_op: limit << 32, deficit_milli };
+            assert_eq!(policy.holds_for(&excess, true), holds_for, "{limit} {count}");
         }
     }
 }

@@ -82,7 +82,11 @@ macro_rules! export_rate {
 
                 fn exceeded(key: u64, class_op: u64, deficit_milli: u64) -> u32 {
                     let excess = $crate::Excess { key, class_op, deficit_milli };
-                    with(|p| u32::from(<Policy as World>::exceeded(p, &excess)))
+                    with(|p| {
+                        let goes_through = <Policy as World>::exceeded(p, &excess);
+                        let holds_for = <Policy as World>::holds_for(p, &excess, goes_through);
+                        u32::from(goes_through) | u32::from(holds_for) << 8
+                    })
                 }
             }
 

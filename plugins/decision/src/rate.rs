@@ -70,6 +70,12 @@ pub trait RatePolicy: Sized {
     /// Whether an operation beyond its limit goes through all the same.
     fn exceeded(&mut self, excess: &Excess) -> bool;
 
+    /// For how many further operations on the same key the answer that was just given holds, so that
+    /// the policy is not asked about each of them; until the second ends at most.
+    fn holds_for(&self, _excess: &Excess, _goes_through: bool) -> u8 {
+        0
+    }
+
     /// Limits of their own for some keys, which hold until the next plan.
     fn plan(&mut self, _now_us: u64, _loads: &[KeyLoad]) -> Vec<PlannedRate> {
         Vec::new()

@@ -53,6 +53,11 @@ impl RatePolicy for TokenBucket {
         false
     }
 
+    /// Nothing that happens before the next plan makes it another answer.
+    fn holds_for(&self, _: &Excess, _: bool) -> u8 {
+        u8::MAX
+    }
+
     fn plan(&mut self, _: u64, loads: &[KeyLoad]) -> Vec<PlannedRate> {
         self.held.retain_mut(|held| {
             held.plans_left -= 1;

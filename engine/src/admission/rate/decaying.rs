@@ -6,7 +6,7 @@
 
 use crate::clock::Random;
 use crate::policy::PolicyFailure;
-use crate::policy::rate::{Excess, KeyLoad, PlannedRate, RatePolicy};
+use crate::policy::rate::{Excess, KeyLoad, PlannedRate, RatePolicy, Ruling};
 
 /// ln 2, times 2³².
 const LN_2: u128 = 2_977_044_472;
@@ -44,11 +44,11 @@ impl RatePolicy for Decaying {
     }
 
     /// Never fails.
-    fn exceeded(&mut self, excess: &Excess) -> Result<bool, PolicyFailure> {
+    fn exceeded(&mut self, excess: &Excess) -> Result<Ruling, PolicyFailure> {
         if is_let_through_anyway(excess.count, excess.limit) {
-            return Ok(true);
+            return Ok(true.into());
         }
-        Ok(goes_through(excess.count, excess.limit, self.random.next_u64() >> 32))
+        Ok(goes_through(excess.count, excess.limit, self.random.next_u64() >> 32).into())
     }
 
     /// Never fails, and plans nothing.

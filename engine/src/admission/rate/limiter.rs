@@ -13,6 +13,7 @@ use std::sync::Arc;
 use super::bucket::{BUCKETS_MAX, Buckets};
 use super::counters::{CounterStats, Counters};
 use super::decaying::Decaying;
+use super::held::HeldAnswers;
 use super::published::{Asked, PublishedRates, Verdict};
 use crate::error::{Error, Result};
 use crate::policy::PolicyFailure;
@@ -68,6 +69,7 @@ pub struct Limiter {
     name: Option<String>,
     native_seed: u64,
     buckets: Buckets,
+    held: HeldAnswers,
     /// Keys beyond their limits in this second.
     loads: BTreeMap<u64, KeyLoad>,
     second: u64,
@@ -91,6 +93,7 @@ impl Limiter {
             name: None,
             native_seed: seed,
             buckets: Buckets::default(),
+            held: HeldAnswers::default(),
             loads: BTreeMap::new(),
             second: 0,
             stats: LimiterStats::default(),
@@ -106,12 +109,13 @@ impl Limiter {
         self.failure = None;
     }
 
-    /// What the policy before planned holds no longer. `None` is the native one.
+    /// What the policy before planned and said holds no longer. `None` is the native one.
     fn decide_by(&mut self, policy: Option<Box<dyn RatePolicy>>) {
         self.withdraw();
         self.is_native = policy.is_none();
         self.policy = policy.unwrap_or_else(|| Box::new(Decaying::new(self.native_seed)));
         self.buckets = Buckets::default();
+        self.held = HeldAnswers::default();
     }
 
     /// Name of the policy that was set, in charge or failed; `None` where it is the native one.
@@ -129,9 +133,9 @@ impl Limiter {
         self.failure.as_ref()
     }
 
-    /// Bytes of memory that its counters take.
+    /// Bytes of memory that its counters and the answers that it keeps take.
     pub fn memory_bytes(&self) -> usize {
-        self.counters.as_ref().map_or(0, Counters::memory_bytes)
+        self.counters.as_ref().map_or(0, Counters::memory_bytes) + self.held.memory_bytes()
     }
 
     pub fn stats(&self) -> LimiterStats {
@@ -218,8 +222,10 @@ impl Limiter {
         if is_within.unwrap_or(count <= limit) {
             return Ok(());
         }
-        let excess = Excess { key, operation, limit, count };
-        let goes = self.ask(&excess);
+        let goes = match self.held.take(key) {
+            Some(goes) => goes,
+            None => self.ask(&Excess { key, operation, limit, count }),
+        };
         if self.loads.len() < BUCKETS_MAX || self.loads.contains_key(&key) {
             let load = KeyLoad { key, operation, limit, exceeded: 0, refused: 0 };
             let load = self.loads.entry(key).or_insert(load);
@@ -283,13 +289,12 @@ impl Limiter {
     fn ask(&mut self, excess: &Excess) -> bool {
         self.stats.asked += 1;
         let _timer = timer(Count::TimePolicies);
-        match self.policy.exceeded(excess) {
-            Ok(goes) => goes,
-            Err(failure) => {
-                self.put_out(failure);
-                self.policy.exceeded(excess).unwrap_or(true)
-            }
-        }
+        let ruling = self.policy.exceeded(excess).unwrap_or_else(|failure| {
+            self.put_out(failure);
+            self.policy.exceeded(excess).unwrap_or(true.into())
+        });
+        self.held.hold(excess.key, ruling);
+        ruling.goes_through
     }
 
     #[cold]
@@ -312,6 +317,7 @@ impl Limiter {
             counters.advance(second - self.second);
         }
         self.second = second;
+        self.held.forget();
         let loads: Vec<KeyLoad> = std::mem::take(&mut self.loads).into_values().collect();
         if loads.is_empty() && self.buckets.is_empty() {
             return;

@@ -14,6 +14,7 @@
 mod bucket;
 mod counters;
 mod decaying;
+mod held;
 mod hot;
 mod limiter;
 mod published;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::*;
 use crate::clock::Random;
 use crate::error::{Error, Result};
-use crate::policy::rate::{Excess, KeyLoad, Operation, PlannedRate, RatePolicy};
+use crate::policy::rate::{Excess, KeyLoad, Operation, PlannedRate, RatePolicy, Ruling};
 use crate::policy::{FailureKind, PolicyFailure};
 use crate::schema::table_schema::RateLimit;
 use crate::schema::{Column, ColumnKind, DataType, TableId, TableOptions, TableSchema, Token};
@@ -216,10 +216,10 @@ impl RatePolicy for Planner {
         "1"
     }
 
-    fn exceeded(&mut self, _: &Excess) -> std::result::Result<bool, PolicyFailure> {
+    fn exceeded(&mut self, _: &Excess) -> std::result::Result<Ruling, PolicyFailure> {
         let kind = FailureKind::Trap;
         match self.breaks {
-            false => Ok(false),
+            false => Ok(false.into()),
             true => Err(PolicyFailure { kind, message: "x".into(), backtrace: Vec::new() }),
         }
     }
@@ -330,6 +330,81 @@ fn a_policy_is_told_of_a_bounded_number_of_keys() {
         }
     }
     assert_eq!(keys_max.get(), bucket::BUCKETS_MAX);
+}
+
+/// Lets all through, says for how many more, and counts what it is asked.
+struct Holder {
+    holds_for: u8,
+    asked: Rc<Cell<u64>>,
+}
+
+impl RatePolicy for Holder {
+    fn name(&self) -> &str {
+        "holder"
+    }
+
+    fn version(&self) -> &str {
+        "1"
+    }
+
+    fn exceeded(&mut self, _: &Excess) -> std::result::Result<Ruling, PolicyFailure> {
+        self.asked.set(self.asked.get() + 1);
+        Ok(Ruling { goes_through: true, holds_for: self.holds_for })
+    }
+
+    fn plan(
+        &mut self,
+        _: u64,
+        _: &[KeyLoad],
+        _: &mut Vec<PlannedRate>,
+    ) -> std::result::Result<(), PolicyFailure> {
+        Ok(())
+    }
+}
+
+#[test]
+fn an_answer_holds_for_as_many_operations_as_its_policy_says() {
+    let table = table(1, Some(10), None);
+    let asked_for = |holds_for, keys: i64| {
+        let asked = Rc::new(Cell::new(0));
+        let mut limiter = limiter(9);
+        let holder = Holder { holds_for, asked: asked.clone() };
+        limiter.set_policy(Some(("holder".into(), Box::new(holder))));
+        for number in 0..keys * 110 {
+            let token = Token(number % keys);
+            admit(&mut limiter, &table, token, Operation::Read, 1_000_000).unwrap();
+        }
+        assert_eq!(limiter.stats().asked, asked.get(), "what is held is not asked");
+        asked.get()
+    };
+    assert_eq!(asked_for(0, 1), 100);
+    assert_eq!(asked_for(9, 1), 10, "one of ten");
+    assert_eq!(asked_for(255, 1), 1);
+    assert_eq!(asked_for(9, 3), 30, "of each key");
+}
+
+#[test]
+fn an_answer_ends_with_its_second_and_with_its_policy() {
+    let table = table(1, Some(10), None);
+    let holder = || {
+        let asked = Rc::new(Cell::new(0));
+        (asked.clone(), Holder { holds_for: 255, asked })
+    };
+    let mut limiter = limiter(9);
+    let (first, policy) = holder();
+    limiter.set_policy(Some(("first".into(), Box::new(policy))));
+    let read = |limiter: &mut Limiter, now_us| {
+        admit(limiter, &table, Token(7), Operation::Read, now_us).unwrap();
+    };
+    (0..50).for_each(|_| read(&mut limiter, 1_000_000));
+    assert_eq!(first.get(), 1);
+    // Half of the 50 are still counted.
+    read(&mut limiter, 2_000_000);
+    assert_eq!(first.get(), 2, "the answer of a second that is over");
+    let (second, policy) = holder();
+    limiter.set_policy(Some(("second".into(), Box::new(policy))));
+    read(&mut limiter, 2_000_001);
+    assert_eq!((first.get(), second.get()), (2, 1), "the answer of a policy that left");
 }
 
 #[test]

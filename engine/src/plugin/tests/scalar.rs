@@ -14,7 +14,7 @@ use crate::plugin::{WasmAdmissionPolicy, WasmRatePolicy, World};
 use crate::policy::FailureKind;
 use crate::policy::cache_admission::{AdmissionCandidate, AdmissionPolicy, Fate, fate};
 use crate::policy::event::EntryKind;
-use crate::policy::rate::{Excess, KeyLoad, Operation, PlannedRate, RatePolicy};
+use crate::policy::rate::{Excess, KeyLoad, Operation, PlannedRate, RatePolicy, Ruling};
 
 const SLOTS: u32 = 300;
 
@@ -131,10 +131,16 @@ fn the_decaying_component_draws_as_the_native_policy() {
         let count = limit + random.below(20_000) as u32;
         let excess = Excess { key: at, operation: Operation::Write, limit, count };
         let answer = wasm.exceeded(&excess).unwrap();
-        assert_eq!(answer, native.exceeded(&excess).unwrap(), "{excess:?}");
-        through += u64::from(answer);
+        let wanted = native.exceeded(&excess).unwrap();
+        assert_eq!(answer.goes_through, wanted.goes_through, "{excess:?}");
+        // What it says of the next operations holds of them.
+        let last = count + u32::from(answer.holds_for);
+        assert!(answer.holds_for == 0 || last <= 2 * limit, "{excess:?}: {answer:?}");
+        through += u64::from(answer.goes_through);
     }
     assert!((1000..19_000).contains(&through), "{through}");
+    let excess = Excess { key: 1, operation: Operation::Read, limit: 100, count: 150 };
+    assert_eq!(wasm.exceeded(&excess).unwrap(), Ruling { goes_through: true, holds_for: 50 });
     let mut plan = Vec::new();
     wasm.plan(5, &[], &mut plan).unwrap();
     assert!(plan.is_empty());
