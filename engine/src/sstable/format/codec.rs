@@ -3,12 +3,53 @@
 //! Invariant: the output has exactly the requested length, whatever the bytes say, and no length
 //! within them sizes an allocation. Not here: places of chunks and their checksums.
 
+use std::cell::RefCell;
+
 use flate2::{Compress, Decompress, FlushCompress, FlushDecompress, Status};
 
 use crate::schema::Compression;
 
 /// How the chunks of a file are compressed.
 pub(crate) use crate::schema::Compressor as Codec;
+
+/// Decoders that a thread makes once. Zstandard's asks the processor what it can do, which a virtual
+/// machine answers in many µs, so one a chunk would cost more than the chunk.
+struct Decoders {
+    deflate: Decompress,
+    zstd: zstd::bulk::Decompressor<'static>,
+}
+
+thread_local! {
+    static DECODERS: RefCell<Option<Decoders>> = const { RefCell::new(None) };
+}
+
+impl Decoders {
+    /// Errors: in words, when there is no memory for them.
+    fn new() -> Result<Self, String> {
+        let zstd = zstd::bulk::Decompressor::new().map_err(|error| error.to_string())?;
+        Ok(Decoders { deflate: Decompress::new(true), zstd })
+    }
+
+    /// Runs `work` with those of this thread. It must not decompress in turn.
+    fn with<R>(work: impl FnOnce(&mut Self) -> Result<R, String>) -> Result<R, String> {
+        DECODERS.with_borrow_mut(|decoders| {
+            if decoders.is_none() {
+                *decoders = Some(Decoders::new()?);
+            }
+            work(decoders.as_mut().expect("made above"))
+        })
+    }
+
+    fn deflate(&mut self, stored: &[u8], out: &mut [u8]) -> Result<usize, String> {
+        let stream = &mut self.deflate;
+        stream.reset(true);
+        let status = stream.decompress(stored, out, FlushDecompress::Finish);
+        if status.map_err(|error| error.to_string())? != Status::StreamEnd {
+            return Err(format!("a stream that goes on after {} bytes", stream.total_out()));
+        }
+        Ok(usize::try_from(stream.total_out()).unwrap_or(usize::MAX))
+    }
+}
 
 /// Level of Zstandard where none is asked for, as in Cassandra.
 const ZSTD_LEVEL_DEFAULT: i32 = 3;
@@ -50,20 +91,11 @@ impl Codec {
                 let mut decoder = snap::raw::Decoder::new();
                 decoder.decompress(stored, out).map_err(|error| error.to_string())?
             }
-            Codec::Deflate => {
-                let mut stream = Decompress::new(true);
-                let status = stream.decompress(stored, out, FlushDecompress::Finish);
-                if status.map_err(|error| error.to_string())? != Status::StreamEnd {
-                    return Err(format!(
-                        "a stream that goes on after {} bytes",
-                        stream.total_out()
-                    ));
-                }
-                usize::try_from(stream.total_out()).unwrap_or(usize::MAX)
-            }
-            Codec::Zstd => {
-                zstd::bulk::decompress_to_buffer(stored, out).map_err(|error| error.to_string())?
-            }
+            Codec::Deflate => Decoders::with(|decoders| decoders.deflate(stored, out))?,
+            Codec::Zstd => Decoders::with(|decoders| {
+                let length = decoders.zstd.decompress_to_buffer(stored, out);
+                length.map_err(|error| error.to_string())
+            })?,
         };
         if length != wanted {
             return Err(format!("{length} bytes"));
@@ -182,6 +214,9 @@ pub(crate) mod tests {
                     damaged[at] ^= flip;
                     let _ = codec.decompress(&damaged, &mut out);
                 }
+                // Of a damaged chunk nothing stays in the decoder.
+                codec.decompress(&stored, &mut out).unwrap();
+                assert_eq!(out, text, "{codec:?} {at}");
                 assert!(codec.decompress(&stored[..at], &mut out).is_err(), "{codec:?} {at}");
             }
         }

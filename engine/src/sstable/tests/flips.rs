@@ -19,7 +19,7 @@ use crate::checksum::crc32;
 use crate::clock::Random;
 use crate::error::Error;
 use crate::mutation::{ClusteringRange, Direction};
-use crate::schema::DataType;
+use crate::schema::{ClusteringKey, DataType, PartitionKey};
 
 /// A kind of table: its name, its rows, and how they are written.
 struct Kind {
@@ -123,12 +123,52 @@ enum Outcome {
 
 type Open = fn(&MemoryDisk, u64, &SchemaRef) -> Result<Rc<Sstable>>;
 
-/// Reads everything: whole, backward, by key, and slices of every partition. Also says which files
-/// were done without.
+/// What there is to read of a table, and what must come.
+struct Wanted<'a> {
+    slices: Vec<WantedSlice<'a>>,
+    rows: Vec<(&'a PartitionKey, &'a ClusteringKey, Slice, Vec<Fragment>)>,
+}
+
+struct WantedSlice<'a> {
+    slice: Slice,
+    /// Of all partitions, where the slice is whole.
+    all: Option<Vec<Fragment>>,
+    partitions: Vec<(&'a PartitionKey, Vec<Fragment>)>,
+}
+
+impl<'a> Wanted<'a> {
+    /// Whole, backward, and some slices of every partition; and every row.
+    fn of(kind: &'a Kind) -> Self {
+        let mut random = Random::new(3);
+        let mut slices = [Direction::Forward, Direction::Reversed].map(Slice::full).to_vec();
+        slices.extend((0..4).map(|_| random_slice(&mut random, &kind.schema)));
+        let of_slice = |slice: Slice| {
+            let is_full = slice == Slice::full(slice.direction);
+            let partitions = kind.partitions.iter();
+            WantedSlice {
+                all: is_full.then(|| all_fragments(&kind.partitions, &slice)),
+                partitions: partitions.map(|(key, p)| (key, p.fragments(key, &slice))).collect(),
+                slice,
+            }
+        };
+        let mut rows = Vec::new();
+        for (key, partition) in &kind.partitions {
+            for row in partition.rows.keys() {
+                let ranges = vec![ClusteringRange::prefix(row.clone())];
+                let slice = Slice { ranges, direction: Direction::Forward };
+                let wanted = partition.fragments(key, &slice);
+                rows.push((key, row, slice, wanted));
+            }
+        }
+        Wanted { slices: slices.into_iter().map(of_slice).collect(), rows }
+    }
+}
+
+/// Reads everything that is wanted, slices and rows. Also says which files were done without.
 fn outcome(
     disk: &MemoryDisk,
     (kind, open): (&Kind, Open),
-    slices: &[Slice],
+    wanted: &Wanted<'_>,
 ) -> (Outcome, Vec<PathBuf>) {
     let mut mended = Vec::new();
     let mut read_all = || -> Result<Outcome> {
@@ -138,43 +178,39 @@ fn outcome(
             other => panic!("{other}"),
         }));
         let mut outcome = Outcome::Same;
-        let mut compare = |found: Vec<Fragment>, wanted: Vec<Fragment>| {
-            if found != wanted && outcome != Outcome::Wrong {
+        let mut compare = |found: Vec<Fragment>, wanted: &Vec<Fragment>| {
+            if found != *wanted && outcome != Outcome::Wrong {
                 let is_part = found.iter().all(|fragment| wanted.contains(fragment));
                 outcome = if is_part { Outcome::Missing } else { Outcome::Wrong };
             }
         };
-        for slice in slices {
-            if *slice == Slice::full(slice.direction) {
-                let found = read(&table, &PartitionRange::full(), slice)?;
-                compare(found, all_fragments(&kind.partitions, slice));
+        for WantedSlice { slice, all, partitions } in &wanted.slices {
+            if let Some(all) = all {
+                compare(read(&table, &PartitionRange::full(), slice)?, all);
             }
-            for (key, partition) in &kind.partitions {
-                let found = read(&table, &PartitionRange::Single(key.clone()), slice)?;
-                compare(found, partition.fragments(key, slice));
+            for (key, fragments) in partitions {
+                let range = PartitionRange::Single((*key).clone());
+                compare(read(&table, &range, slice)?, fragments);
             }
         }
         // By halves, and then parsed.
         for left_out in [u32::MAX, 0] {
-            for (key, partition) in &kind.partitions {
-                for row in partition.rows.keys() {
-                    table.parses_left_out.set(left_out);
-                    let found = read_row(&table, key, row, true)?;
-                    let is_right = found.clone().is_some_and(|found| {
-                        is_same_point(found, partition.point(row, true), true)
-                    });
-                    if is_right || outcome == Outcome::Wrong {
-                        continue;
-                    }
-                    // A row that another way of reading finds is not missing.
-                    let ranges = vec![ClusteringRange::prefix(row.clone())];
-                    let slice = Slice { ranges, direction: Direction::Forward };
-                    let range = PartitionRange::Single(key.clone());
-                    let other = read(&table, &range, &slice)?;
-                    let is_missing = found.is_none_or(|found| found.row.is_none());
-                    let is_lost = is_missing && other != partition.fragments(key, &slice);
-                    outcome = if is_lost { Outcome::Missing } else { Outcome::Wrong };
+            for (key, row, slice, fragments) in &wanted.rows {
+                let partition = &kind.partitions[*key];
+                table.parses_left_out.set(left_out);
+                let found = read_row(&table, key, row, true)?;
+                let is_right = found
+                    .clone()
+                    .is_some_and(|found| is_same_point(found, partition.point(row, true), true));
+                if is_right || outcome == Outcome::Wrong {
+                    continue;
                 }
+                // A row that another way of reading finds is not missing.
+                let range = PartitionRange::Single((*key).clone());
+                let other = read(&table, &range, slice)?;
+                let is_missing = found.is_none_or(|found| found.row.is_none());
+                let is_lost = is_missing && other != *fragments;
+                outcome = if is_lost { Outcome::Missing } else { Outcome::Wrong };
             }
         }
         Ok(outcome)
@@ -184,19 +220,21 @@ fn outcome(
 }
 
 /// Flips every byte of a component once; how many flips came to what.
-fn flip(disk: &MemoryDisk, (kind, open): (&Kind, Open), component: Component) -> Flips {
+fn flip(
+    disk: &MemoryDisk,
+    (kind, open): (&Kind, Open),
+    wanted: &Wanted<'_>,
+    component: Component,
+) -> Flips {
     let path = component.path(directory(), 1);
     let content = disk.content(&path);
-    let mut random = Random::new(3);
-    let mut slices = [Direction::Forward, Direction::Reversed].map(Slice::full).to_vec();
-    slices.extend((0..4).map(|_| random_slice(&mut random, &kind.schema)));
-    assert_eq!(outcome(disk, (kind, open), &slices), (Outcome::Same, Vec::new()));
+    assert_eq!(outcome(disk, (kind, open), wanted), (Outcome::Same, Vec::new()));
     let mut flips = Flips { bytes: content.len(), ..Flips::default() };
     for at in 0..content.len() {
         let mut damaged = content.clone();
         damaged[at] ^= 1 << (at % 8);
         disk.set_content(&path, damaged);
-        let (outcome, mended) = outcome(disk, (kind, open), &slices);
+        let (outcome, mended) = outcome(disk, (kind, open), wanted);
         match outcome {
             Outcome::Same if mended == [path.clone()] => flips.mended += 1,
             Outcome::Same => assert!(mended.is_empty(), "{component:?} {at}: {mended:?}"),
@@ -222,9 +260,9 @@ struct Flips {
 #[test]
 fn no_flip_in_files_of_ours_gives_another_answer() {
     for kind in kinds() {
-        let disk = written(&kind);
+        let (disk, wanted) = (written(&kind), Wanted::of(&kind));
         for component in Component::WRITTEN {
-            let flips = flip(&disk, (&kind, open_own), component);
+            let flips = flip(&disk, (&kind, open_own), &wanted, component);
             let what = format!("{} {component:?}: {flips:?}", kind.name);
             assert!(flips.missing.is_empty() && flips.wrong.is_empty(), "{what}");
             match component {
@@ -267,6 +305,7 @@ fn add_checksums(disk: &MemoryDisk) {
 #[test]
 fn no_flip_in_compressed_files_gives_another_answer() {
     for kind in kinds() {
+        let wanted = Wanted::of(&kind);
         for codec in CODECS {
             let disk = written(&kind);
             compress(&disk, codec, 256);
@@ -286,7 +325,7 @@ fn no_flip_in_compressed_files_gives_another_answer() {
                 components.push(Component::Statistics);
             }
             for component in components {
-                let flips = flip(&disk, (&kind, open), component);
+                let flips = flip(&disk, (&kind, open), &wanted, component);
                 let what = format!("{} {codec:?} {component:?}: {flips:?}", kind.name);
                 // The promoted index says which tombstones are open between its blocks, and nothing
                 // in files of others shows that it says so wrongly.
