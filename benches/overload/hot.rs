@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::client::{Closed, Rates, side_by_side, spread};
-use crate::frame::{Arguments, Row, Target, median};
+use crate::frame::{Arguments, Row, Target, median_ratio};
 use crate::world::{ROWS, World};
 
 /// Partitions that are read evenly.
@@ -14,7 +14,7 @@ const HOT_IN_FLIGHT: usize = 8 * IN_FLIGHT;
 const HOT_ROWS: i64 = 10 * ROWS;
 /// A client that was refused asks again after a moment: otherwise it has a core for itself.
 const PAUSE: Duration = Duration::from_millis(20);
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 /// How long a limit takes until a burst at its start is forgotten.
 const SETTLED: Duration = Duration::from_secs(3);
 
@@ -40,19 +40,20 @@ fn print_neighbours(arguments: &Arguments) {
     let (on_free, on_held) = (hot(&free), hot(&held));
     let window = Duration::from_millis(arguments.scale(1000, 3000) as u64);
     let (short, long) = (Duration::from_millis(300), Duration::from_millis(1500));
-    let mut all: [Vec<f64>; 3] = Default::default();
+    let (mut hammered_by, mut limited_by) = (Vec::new(), Vec::new());
     for _ in 0..arguments.scale(1, ROUNDS) {
         let alone = side_by_side((short, window), &[&uniform]);
         let beside = side_by_side((short, window), &[&uniform, &on_free]);
         let limited = side_by_side((long, window), &[&uniform, &on_held]);
-        for (of, rates) in all.iter_mut().zip([alone, beside, limited]) {
-            of.push(rates[0].served / 1e3);
-        }
+        let alone = alone[0].served / 1e3;
+        hammered_by.push((beside[0].served / 1e3, alone));
+        limited_by.push((limited[0].served / 1e3, alone));
     }
-    let [alone, beside, held] = all.map(median);
-    for (name, figure, target) in
-        [(hammered, beside, Target::RatioAtMost(0.5)), (limited, held, Target::RatioAtLeast(0.95))]
-    {
+    for (name, pairs, target) in [
+        (hammered, hammered_by, Target::RatioAtMost(0.5)),
+        (limited, limited_by, Target::RatioAtLeast(0.95)),
+    ] {
+        let (figure, alone) = median_ratio(pairs);
         let baseline = Some(("alone", alone));
         Row { name, unit: "k/s", figure, baseline, target }.print(arguments);
     }
