@@ -43,7 +43,7 @@ pub(super) async fn log_bytes(disk: &SimulatedDisk) -> usize {
     disk.list(log).await.unwrap().len() * SEGMENT_BYTES
 }
 
-pub(super) fn run(test: impl Future<Output = ()>) {
+pub(in crate::database::tests) fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     LocalSet::new().block_on(&runtime, test);
 }

@@ -7,3 +7,5 @@ mod dropped;
 mod failing_disk;
 mod full_disk;
 mod log_limit;
+
+pub(super) use log_limit::run;

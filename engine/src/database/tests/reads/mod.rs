@@ -6,6 +6,7 @@ mod deadlines;
 mod hot;
 mod killed;
 mod partition_limit;
+mod soak;
 mod tombstones;
 mod waits;
 mod watched;
