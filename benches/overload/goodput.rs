@@ -8,7 +8,7 @@ use tidegate_engine::{Deadline, LevelId, SchemaRef};
 
 use crate::client::{Closed, offer, side_by_side, spread};
 use crate::frame::{Arguments, Row, Target, median_ratio};
-use crate::world::World;
+use crate::world::{World, picture};
 
 const PARTITIONS: i64 = 100;
 /// A read takes some hundred µs, so that a client on another core can ask for ten times too much.
@@ -60,16 +60,10 @@ impl Load {
     }
 }
 
-/// Where the picture goes, if it is wanted.
-fn picture() -> Option<String> {
-    let mut words = std::env::args();
-    words.find_map(|word| word.strip_prefix("--picture=").map(str::to_owned))
-}
-
 /// Runs the rows if they are wanted.
 pub fn print(arguments: &Arguments) {
     let name = |load: f64| format!("goodput at {load} x the load, 10 ms");
-    let (picture, hard) = (picture(), LOADS.iter().filter(|load| **load >= 2.0));
+    let (picture, hard) = (picture("goodput.svg"), LOADS.iter().filter(|load| **load >= 2.0));
     if picture.is_none() && !hard.clone().any(|load| arguments.wants(&name(*load))) {
         return;
     }

@@ -1,12 +1,14 @@
 //! One partition that is asked too much: what is left for others, and what its limit lets through.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
+use tidegate::output::plot::{Chart, Curve, Scale};
 use tidegate_engine::Error;
 
 use crate::client::{Closed, Rates, side_by_side, spread};
 use crate::frame::{Arguments, Row, Target, median_ratio};
-use crate::world::{ROWS, World};
+use crate::world::{ROWS, World, picture};
 
 /// Partitions that are read evenly.
 const PARTITIONS: i64 = 2000;
@@ -70,7 +72,36 @@ fn print_neighbours(arguments: &Arguments) {
         let baseline = Some((what, baseline));
         Row { name, unit: "k/s", figure, baseline, target }.print(arguments);
     }
+    if let Some(path) = picture("hot-partition.svg") {
+        draw(path, |in_flight, is_limited| {
+            let schema = if is_limited { &held } else { &free };
+            let pause = PAUSE;
+            let hammering = Closed { in_flight, pause, ask: |_: u64| world.read(schema, 0) };
+            let nothing = |_: u64| std::future::ready(refused());
+            let nothing = Closed { in_flight, pause, ask: nothing };
+            let beside = side_by_side((long, window), &[&uniform, &hammering])[0].served;
+            beside / side_by_side((short, window), &[&uniform, &nothing])[0].served
+        });
+    }
     world.close();
+}
+
+/// Even reads against reads in flight on the hot partition, with its limit and without.
+fn draw(path: PathBuf, hammer: impl Fn(usize, bool) -> f64) {
+    let loads = [0.5, 1.0, 2.0, 4.0, 8.0];
+    let curve = |name: &str, is_limited| {
+        let of =
+            |times: f64| (times * 100.0, hammer((times * IN_FLIGHT as f64) as usize, is_limited));
+        Curve { name: name.into(), points: loads.map(of).to_vec() }
+    };
+    let chart = Chart {
+        title: "Even reads, of those beside a client that asks nothing".into(),
+        unit: "reads in flight on one hot partition, % of the even ones".into(),
+        scale: Scale::Logarithmic,
+        curves: vec![curve("limit of 10 reads a second", true), curve("no limit", false)],
+        events: Vec::new(),
+    };
+    std::fs::write(path, chart.svg()).unwrap();
 }
 
 fn print_accepted(arguments: &Arguments) {

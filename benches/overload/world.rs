@@ -1,5 +1,6 @@
 //! The databases of these rows, and reads of them.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures::StreamExt;
@@ -99,4 +100,11 @@ pub async fn rows_of(mut batches: BatchStream) -> Result<usize> {
         rows += batch?.num_rows();
     }
     Ok(rows)
+}
+
+/// Where a picture of this name goes, if pictures are wanted.
+pub fn picture(name: &str) -> Option<PathBuf> {
+    let mut words = std::env::args();
+    let folder = words.find_map(|word| word.strip_prefix("--pictures=").map(PathBuf::from))?;
+    Some(folder.join(name))
 }
