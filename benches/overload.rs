@@ -5,8 +5,8 @@
 //! a number of reads in flight; an open one asks at times that a Poisson process draws, whatever
 //! became of earlier reads. What is compared runs in turns.
 //!
-//! `-- --pictures=benches` draws goodput against offered load, and even reads against those of a hot
-//! partition, into that folder.
+//! `-- --pictures=benches` draws goodput against offered load, and even reads against those of a
+//! hot partition, into that folder.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark stops where it fails")]
 

@@ -164,7 +164,8 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Of several pairs of figure and baseline, measured one beside the other, that of the median ratio.
+/// Of several pairs of figure and baseline, measured one beside the other, that of the median
+/// ratio.
 pub fn median_ratio(mut pairs: Vec<(f64, f64)>) -> (f64, f64) {
     assert!(!pairs.is_empty(), "nothing was measured");
     pairs.sort_by(|(a, base_a), (b, base_b)| (a / base_a).total_cmp(&(b / base_b)));

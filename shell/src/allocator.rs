@@ -7,8 +7,8 @@
 //! ms and more: a server has that done before, by [`prefault`]. A program that embeds the engine
 //! chooses for itself.
 //!
-//! It is version 2. Version 3.3 can follow a freed piece into nowhere while one thread ends and others
-//! free what was its own (issues 1098 and 1287 of mimalloc); a process of ours died so, in
+//! It is version 2. Version 3.3 can follow a freed piece into nowhere while one thread ends and
+//! others free what was its own (issues 1098 and 1287 of mimalloc); a process of ours died so, in
 //! `_mi_page_free_collect`. No crate has the version in which that is mended yet.
 
 use std::io;

@@ -1,8 +1,8 @@
-//! Answers of a policy that hold for some more operations on the same key, so that not each of those
-//! costs a call into a component.
+//! Answers of a policy that hold for some more operations on the same key, so that not each of
+//! those costs a call into a component.
 //!
-//! Invariant: an answer holds within the second in which it was given, and no longer than its policy
-//! is in charge.
+//! Invariant: an answer holds within the second in which it was given, and no longer than its
+//! policy is in charge.
 
 use crate::policy::rate::Ruling;
 

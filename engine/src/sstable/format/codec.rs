@@ -12,8 +12,8 @@ use crate::schema::Compression;
 /// How the chunks of a file are compressed.
 pub(crate) use crate::schema::Compressor as Codec;
 
-/// Decoders that a thread makes once. Zstandard's asks the processor what it can do, which a virtual
-/// machine answers in many µs, so one a chunk would cost more than the chunk.
+/// Decoders that a thread makes once. Zstandard's asks the processor what it can do, which a
+/// virtual machine answers in many µs, so one a chunk would cost more than the chunk.
 struct Decoders {
     deflate: Decompress,
     zstd: zstd::bulk::Decompressor<'static>,

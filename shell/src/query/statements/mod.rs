@@ -89,8 +89,8 @@ pub trait OwnStatement: Any + Debug + Send + Sync {
 
 /// An [`OwnStatement`] of whichever type.
 ///
-/// `async_trait` on that trait would do the same in fewer lines. But it bounds the lifetimes of each
-/// body, and below such bounds the compiler keeps nothing of what it learned: that a plan of
+/// `async_trait` on that trait would do the same in fewer lines. But it bounds the lifetimes of
+/// each body, and below such bounds the compiler keeps nothing of what it learned: that a plan of
 /// DataFusion is `Send` it then proves anew for each statement, which takes seconds.
 pub trait AnyStatement: Any + Debug + Send + Sync {
     /// As [`OwnStatement::run`].
