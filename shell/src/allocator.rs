@@ -7,9 +7,9 @@
 //! ms and more: a server has that done before, by [`prefault`]. A program that embeds the engine
 //! chooses for itself.
 //!
-//! It is version 2. Version 3.3 can follow a freed piece into nowhere while one thread ends and
-//! others free what was its own (issues 1098 and 1287 of mimalloc); a process of ours died so, in
-//! `_mi_page_free_collect`. No crate has the version in which that is mended yet.
+//! It is version 2. With version 3.3 a benchmark died once, in `_mi_page_free_collect` on a client
+//! thread. Issues 1098 and 1287 of mimalloc describe such ends of 3.3; whether this was one of
+//! them is not proven. No crate has version 3.4 yet, which mends 1287.
 
 use std::io;
 use std::ops::Range;
