@@ -63,13 +63,15 @@ impl Load {
 /// Runs the rows if they are wanted.
 pub fn print(arguments: &Arguments) {
     let name = |load: f64| format!("goodput at {load} x the load, 10 ms");
-    let (picture, hard) = (picture("goodput.svg"), LOADS.iter().filter(|load| **load >= 2.0));
-    if picture.is_none() && !hard.clone().any(|load| arguments.wants(&name(*load))) {
+    let loads = if arguments.quick { &QUICK_LOADS[..] } else { &LOADS };
+    let is_hard = |times: &f64| *times >= 2.0 && arguments.wants(&name(*times));
+    let hard: Vec<f64> = loads.iter().copied().filter(is_hard).collect();
+    let picture = picture("goodput.svg");
+    if picture.is_none() && hard.is_empty() {
         return;
     }
     let load = Load::open(arguments);
     let capacity = load.capacity();
-    let loads = if arguments.quick { &QUICK_LOADS[..] } else { &LOADS };
     let measured = |is_told| {
         let loads = loads.iter().copied().filter(|load| is_told || *load <= UNDEFENDED_MAX);
         loads.map(|times| (times, load.goodput(times * capacity, is_told))).collect()
@@ -81,7 +83,7 @@ pub fn print(arguments: &Arguments) {
     };
     let most = told.iter().copied().max_by(|(_, a), (_, b)| a.total_cmp(b));
     let (peak_load, peak) = most.expect("there are loads");
-    for times in loads.iter().copied().filter(|times| *times >= 2.0) {
+    for times in hard {
         let beside = |_| {
             let goodput = |times: f64| load.goodput(times * capacity, true);
             (goodput(times), goodput(peak_load))

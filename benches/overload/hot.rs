@@ -1,5 +1,6 @@
 //! One partition that is asked too much: what is left for others, and what its limit lets through.
 
+use std::future::ready;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,21 +38,20 @@ fn print_neighbours(arguments: &Arguments) {
     let held = world.table("limited", 1, HOT_ROWS, Some(10));
     let uniform = Closed::new(IN_FLIGHT, |number| world.read(&even, spread(number, PARTITIONS)));
     let asked = &world;
-    let hot = |schema| {
+    let hot = |schema, in_flight| {
         let ask = move |_: u64| asked.read(schema, 0);
-        Closed { in_flight: HOT_IN_FLIGHT, pause: PAUSE, ask }
+        Closed { in_flight, pause: PAUSE, ask }
     };
-    let (on_free, on_held) = (hot(&free), hot(&held));
+    let (on_free, on_held) = (hot(&free, HOT_IN_FLIGHT), hot(&held, HOT_IN_FLIGHT));
     // What the hot client itself takes of two cores is no fault of the engine.
-    let refused = || {
-        let table = "nobody".into();
-        Err(Error::RateLimited { table, operation: "read", limit: 10 })
+    let idle = |in_flight| {
+        let ask = |_: u64| {
+            let table = "nobody".into();
+            ready(Err(Error::RateLimited { table, operation: "read", limit: 10 }))
+        };
+        Closed { in_flight, pause: PAUSE, ask }
     };
-    let on_nothing = Closed {
-        in_flight: HOT_IN_FLIGHT,
-        pause: PAUSE,
-        ask: move |_: u64| std::future::ready(refused()),
-    };
+    let on_nothing = idle(HOT_IN_FLIGHT);
     let window = Duration::from_millis(arguments.scale(1000, 3000) as u64);
     let (short, long) = (Duration::from_millis(300), Duration::from_millis(1500));
     let (mut hammered_by, mut limited_by) = (Vec::new(), Vec::new());
@@ -74,11 +74,8 @@ fn print_neighbours(arguments: &Arguments) {
     }
     if let Some(path) = picture("hot-partition.svg") {
         draw(path, |in_flight, is_limited| {
-            let schema = if is_limited { &held } else { &free };
-            let pause = PAUSE;
-            let hammering = Closed { in_flight, pause, ask: |_: u64| world.read(schema, 0) };
-            let nothing = |_: u64| std::future::ready(refused());
-            let nothing = Closed { in_flight, pause, ask: nothing };
+            let hammering = hot(if is_limited { &held } else { &free }, in_flight);
+            let nothing = idle(in_flight);
             let beside = side_by_side((long, window), &[&uniform, &hammering])[0].served;
             beside / side_by_side((short, window), &[&uniform, &nothing])[0].served
         });

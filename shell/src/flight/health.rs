@@ -95,6 +95,7 @@ impl health_server::Health for Health {
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
         check_name(request.get_ref())?;
+        // Boxed: what it holds is then proven `Send` once, as in `AnyStatement`.
         Ok(Response::new(answer(self.status().boxed().await)))
     }
 

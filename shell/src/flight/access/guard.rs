@@ -83,6 +83,7 @@ impl Guard {
         let caller = match (has_logins, self.rules) {
             (true, _) => {
                 let claim = Claim::of(&request);
+                // Boxed: what it holds is then proven `Send` once, as in `AnyStatement`.
                 Caller::Role(self.role(claim).boxed().await?)
             }
             (false, Rules::WhereRolesLogIn) => Caller::Owner,
