@@ -538,8 +538,8 @@ mod tests {
         while thread_cpu_ns() - start < 1_000_000 {
             sum = std::hint::black_box(sum.wrapping_mul(31) + 1);
         }
-        // What an attempt allocates stays until the end: the allocator hands freed memory out again,
-        // and memory that was resident before adds nothing.
+        // What an attempt allocates stays until the end: the allocator hands freed memory out
+        // again, and memory that was resident before adds nothing.
         let mut kept = Vec::new();
         assert!(eventually(|| {
             let before = process_rss_bytes().unwrap();

@@ -109,11 +109,11 @@ impl Handle {
         version.prefetch_root(step > 2);
     }
 
-    /// Has what a read of its first row touches fetched, once the steps of `prefetch` were done.
-    pub(super) fn prefetch_row(&self) {
+    /// Has what a read of its first rows touches fetched, once the steps of `prefetch` were done.
+    pub(super) fn prefetch_rows(&self, max: usize) {
         Memory::of_shared(&self.key).prefetch();
         if let Ok(version) = self.latest.try_borrow() {
-            version.prefetch_row();
+            version.prefetch_rows(max);
         }
     }
 

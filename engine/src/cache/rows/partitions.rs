@@ -26,6 +26,8 @@ const PLACES: usize = 3;
 const ROOT_LINES_MAX: usize = 22;
 /// Partitions for each bucket, in quarters: some have more, few are full.
 const FILL_QUARTERS: usize = 6;
+/// Rows of each partition that a scan has fetched ahead.
+const ROWS_FETCHED_MAX: usize = 8;
 
 /// See the head of this file.
 #[derive(Default)]
@@ -335,7 +337,7 @@ impl Partitions {
         for step in 1..Handle::PREFETCH_STEPS {
             handles.range(before..).for_each(|handle| handle.prefetch(step));
         }
-        handles.range(before..).for_each(|handle| handle.prefetch_row());
+        handles.range(before..).for_each(|handle| handle.prefetch_rows(ROWS_FETCHED_MAX));
     }
 
     /// All partitions, which leave.

@@ -15,8 +15,8 @@
 //! another stream behind it, or is all that remains. So whatever the cache has lost, the scan reads
 //! little more than one past the cache.
 //!
-//! A partition of one row that is in memory is handed over without a read of its own. The scan
-//! looks at some partitions at once, so that what they point to is fetched side by side.
+//! A short partition that is in memory is handed over without a read of its own. The scan looks at
+//! some partitions at once, so that what they point to is fetched side by side.
 //!
 //! While the cache has free room, the scan inserts what it read, within its pace ([`FillPace`]).
 //! Without free room and with frequent holes, it asks the cache only now and then.
@@ -26,7 +26,7 @@
 //! SSTables and leaves the cache alone.
 
 use std::collections::VecDeque;
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::rc::Rc;
 
 use futures::FutureExt;
@@ -35,7 +35,7 @@ use futures::future::LocalBoxFuture;
 use super::fill::{Population, Target};
 use super::pace::FillPace;
 use super::read::CachedRead;
-use super::tree::{NO_SLOT, PASSED_AT_ONCE_MAX, Version};
+use super::tree::{NO_SLOT, PASSED_AT_ONCE_MAX, ROWS_AT_ONCE, Version};
 use super::{Handle, RowCache, Underlying};
 use crate::cache::budget::Arrival;
 use crate::config::FRAGMENTS_PER_FILL_MAX;
@@ -258,23 +258,24 @@ struct Ahead {
     at_once: usize,
 }
 
-/// A partition of one row that is being handed over: its row, until that was.
+/// A short partition that is being handed over: the rows that were not yet.
 struct Short {
     key: Rc<PartitionKey>,
-    row: Option<FlatRow>,
+    rest: VecDeque<FlatRow>,
 }
 
 /// What was handed over of short partitions, to be counted.
 #[derive(Default)]
 struct Passed {
     partitions: u64,
+    rows: u64,
     used: Vec<Slot>,
 }
 
 enum State {
     Between,
     Cached(Box<CachedRead>),
-    /// The start of the partition was given.
+    /// The start of the partition was given, and perhaps some rows.
     Short(Short),
     Below(Below),
     Done,
@@ -378,30 +379,46 @@ impl RingRead {
         next
     }
 
-    /// Hands over the partitions of one row that come next, as far as they are in memory. Ends
-    /// between two of them, or with what the sink was given last.
+    /// Hands over the short partitions that come next, as far as they are in memory. Ends between
+    /// two of them, or with what the sink was given last.
     fn pass_short(&mut self, sink: &mut dyn FragmentSink, passed: &mut Passed) -> Filled {
         debug_assert!(matches!(self.state, State::Between), "no partition is open");
+        let is_reversed = self.slice.direction.is_reversed();
         while self.is_current() {
             let next = self.next().filter(|next| next.is_known_before.get());
             let Some(next) = next else { break };
             let latest = next.latest.borrow().clone();
-            let Some((row, slots)) = latest.only_row() else { break };
-            passed.partitions += 1;
-            passed.used.extend(slots.into_iter().filter(|slot| *slot != NO_SLOT));
+            let visited = latest.visit_short(|rows, slots, end_slot| {
+                debug_assert_eq!(rows.len(), slots.len(), "each row has a slot");
+                passed.partitions += 1;
+                passed.rows += rows.len() as u64;
+                let used = slots.iter().chain([&end_slot]).filter(|slot| **slot != NO_SLOT);
+                passed.used.extend(used);
+                let (key, deletion) = (next.key.clone(), latest.deletion());
+                let mut goes_on = sink.fragment(Fragment::PartitionStart { key, deletion });
+                if let Some(row) = latest.static_row() {
+                    goes_on &= sink.fragment(Fragment::StaticRow(row));
+                }
+                let given = match (goes_on, is_reversed) {
+                    (false, _) => ControlFlow::Break(0),
+                    (true, false) => give(rows.iter(), sink),
+                    (true, true) => give(rows.iter().rev(), sink),
+                };
+                given.map_break(|given| match is_reversed {
+                    false => rows.iter().skip(given).cloned().collect(),
+                    true => rows.iter().rev().skip(given).cloned().collect(),
+                })
+            });
+            let Some(given) = visited else { break };
             self.ahead.handles.pop_front();
-            let (key, deletion) = (next.key.clone(), latest.deletion());
-            let mut goes_on = sink.fragment(Fragment::PartitionStart { key, deletion });
-            if let Some(row) = latest.static_row() {
-                goes_on &= sink.fragment(Fragment::StaticRow(row));
-            }
-            let short = Short { key: next.key.clone(), row: Some(row) };
-            if !goes_on {
-                self.state = State::Short(short);
-                return Filled::Some;
-            }
-            if !self.go_on(short, sink) {
-                return Filled::Some;
+            let key = next.key.clone();
+            match given {
+                ControlFlow::Break(rest) => {
+                    self.state = State::Short(Short { key, rest });
+                    return Filled::Some;
+                }
+                ControlFlow::Continue(()) if !self.end_short(key, sink) => return Filled::Some,
+                ControlFlow::Continue(()) => {}
             }
         }
         Filled::Waits
@@ -409,34 +426,40 @@ impl RingRead {
 
     /// Hands over the rest of a short partition; false when the sink has enough.
     fn go_on(&mut self, mut short: Short, sink: &mut dyn FragmentSink) -> bool {
-        if let Some(row) = short.row.take()
-            && sink.rows(&[&row]).is_break()
-        {
-            self.state = State::Short(short);
-            return false;
+        match give(short.rest.iter(), sink) {
+            ControlFlow::Break(given) => {
+                short.rest.drain(..given);
+                self.state = State::Short(short);
+                false
+            }
+            ControlFlow::Continue(()) => self.end_short(short.key, sink),
         }
-        self.last = Some(short.key);
+    }
+
+    /// All rows of a short partition were handed over; false when the sink has enough.
+    fn end_short(&mut self, key: Rc<PartitionKey>, sink: &mut dyn FragmentSink) -> bool {
+        self.last = Some(key);
         self.state = State::Between;
         sink.fragment(Fragment::PartitionEnd)
     }
 
     /// Counts what came from memory of short partitions.
     fn count(&self, passed: Passed) {
-        let Passed { partitions, used } = passed;
+        let Passed { partitions, rows, used } = passed;
         if partitions == 0 {
             return;
         }
-        debug_assert!(used.len() as u64 <= 2 * partitions, "a row, and the end behind it");
+        debug_assert!(used.len() as u64 <= rows + partitions, "rows, and the ends behind them");
         self.cache.touch(&used);
         let mut counts = self.cache.counts.borrow_mut();
         counts.reads += partitions;
         counts.partition_hits += partitions;
-        counts.row_hits += partitions;
+        counts.row_hits += rows;
         drop(counts);
-        self.pace.saved(partitions);
+        self.pace.saved(rows);
         probe::count(Count::CacheHits, partitions);
-        probe::count(Count::CacheRows, partitions);
-        probe::note(|| format!("row cache: partitions of one row from memory: {partitions}"));
+        probe::count(Count::CacheRows, rows);
+        probe::note(|| format!("row cache: rows of short partitions from memory: {rows}"));
     }
 
     /// Whether all of a partition is in memory, or so much that the rest is worth a read of its
@@ -625,6 +648,31 @@ impl RingRead {
     }
 }
 
+/// Hands over rows side by side; how many were taken where the sink has enough.
+fn give<'a>(
+    rows: impl Iterator<Item = &'a FlatRow>,
+    sink: &mut dyn FragmentSink,
+) -> ControlFlow<usize> {
+    let mut given = 0;
+    let mut rows = rows.peekable();
+    while let Some(first) = rows.peek() {
+        let mut lot = [*first; ROWS_AT_ONCE];
+        let mut count = 0;
+        for (at, row) in lot.iter_mut().zip(rows.by_ref()) {
+            *at = row;
+            count += 1;
+        }
+        match sink.rows(&lot[..count]) {
+            ControlFlow::Continue(()) => given += count,
+            ControlFlow::Break(taken) => {
+                debug_assert!(taken > 0 && taken <= count, "a sink takes some of what it gets");
+                return ControlFlow::Break(given + taken);
+            }
+        }
+    }
+    ControlFlow::Continue(())
+}
+
 impl FragmentSource for RingRead {
     fn skip_partition(&mut self) {
         match &mut self.state {
@@ -687,7 +735,7 @@ impl FragmentSource for RingRead {
                 State::Done => break,
                 State::Between => self.state = self.turn(),
                 State::Short(short) => {
-                    out.extend(short.row.take().map(Fragment::FlatRow));
+                    out.extend(short.rest.drain(..).map(Fragment::FlatRow));
                     out.push_back(Fragment::PartitionEnd);
                     self.last = Some(short.key.clone());
                     self.state = State::Between;

@@ -1,11 +1,13 @@
-//! Scans over partitions of one row, which need no reads of their own.
+//! Scans over short partitions, which need no reads of their own.
 
 use std::ops::ControlFlow;
 
 use super::walks::used_of;
 use super::*;
+use crate::clock::SimulatedClock;
 use crate::mutation::{Filled, FlatRow, FragmentSink};
 use crate::policy::event::EntryKind;
+use crate::probe::{Detail, Watch, probed};
 
 /// Takes what comes, and has enough after so many pieces.
 struct Few {
@@ -120,26 +122,37 @@ fn a_scan_goes_on_wherever_it_was_stopped_and_whatever_comes_and_goes() {
 
 /// What is used is told, so that policies see a scan of short partitions as one of long ones.
 #[test]
-fn its_rows_are_used_and_counted_once_each() {
+fn its_rows_are_used_and_counted_once_each_and_without_a_read_of_each_partition() {
     const PARTITIONS: u64 = 200;
     let mut world = World::new(1);
     world.pages.set_capacity_bytes(1 << 20);
-    world.keys = 1;
+    world.keys = 5;
     let row = Row { liveness: Some(Liveness::at(1)), ..Row::default() };
+    let rows_of = |number: u64| 1 + (number % 5) as i32;
     let data = (0..PARTITIONS).map(|number| {
         let key = PartitionKey::from_bytes(number.to_be_bytes());
-        (key, Data { exists: true, rows: BTreeMap::from([(0, row.clone())]), ..Data::default() })
+        let rows = (0..rows_of(number)).map(|place| (place, row.clone())).collect();
+        (key, Data { exists: true, rows, ..Data::default() })
     });
     world.replace(data.collect(), 7);
-    let mut reader = Reader::open(&mut world);
-    while reader.step(u64::MAX, "from the disk") {}
+    let rows: u64 = (0..PARTITIONS).map(|number| rows_of(number) as u64).sum();
+    // As much comes in with each scan as its pace allows.
+    for _ in 0..12 {
+        let mut reader = Reader::open(&mut world);
+        while reader.step(u64::MAX, "from the disk") {}
+    }
     let (used, reads) = (used_of(&world, EntryKind::Row), world.disk.reads.get());
     let counts = *world.rows.counts.borrow();
+    let watch = Watch::new(SimulatedClock::new(0), Detail::Steps);
     let mut reader = Reader::open(&mut world);
-    while reader.step(u64::MAX, "from memory") {}
+    let scan = async { while reader.step(u64::MAX, "from memory") {} };
+    block_on(probed(watch.read("a table").on(0), scan));
     assert_eq!(world.disk.reads.get(), reads);
-    assert_eq!(used_of(&world, EntryKind::Row) - used, PARTITIONS);
+    assert_eq!(used_of(&world, EntryKind::Row) - used, rows);
     let after = *world.rows.counts.borrow();
     assert_eq!(after.partition_hits - counts.partition_hits, PARTITIONS);
-    assert_eq!(after.row_hits - counts.row_hits, PARTITIONS);
+    assert_eq!(after.row_hits - counts.row_hits, rows);
+    let steps = watch.steps().0.into_iter().map(|step| step.text);
+    let mut others = steps.filter(|step| !step.contains("of short partitions from memory"));
+    assert_eq!(others.next(), None, "a partition had a read of its own");
 }

@@ -329,12 +329,10 @@ impl Tree {
         }
     }
 
-    /// Has the first row fetched, where it stands in the root.
-    pub(super) fn prefetch_row(&self) {
-        if let Node::Leaf(leaf) = &self.root
-            && let Some(first) = leaf.rows().first()
-        {
-            first.prefetch();
+    /// Has the first rows fetched, where they stand in the root.
+    pub(super) fn prefetch_rows(&self, max: usize) {
+        if let Node::Leaf(leaf) = &self.root {
+            leaf.rows().iter().take(max).for_each(FlatRow::prefetch_start);
         }
     }
 
@@ -342,12 +340,19 @@ impl Tree {
         self.root.is_empty()
     }
 
-    /// The entry, where there is one.
-    pub(super) fn only(&self) -> Option<View<'_>> {
-        match &self.root {
-            Node::Leaf(leaf) if leaf.len() == 1 => Some(leaf.view(0)),
-            _ => None,
-        }
+    /// All rows, where they stand in the root and nothing but them does, beside perhaps an entry at
+    /// the start of the partition, and nothing is unknown between them; and whether nothing is
+    /// unknown before them either. A tombstone makes them `None`.
+    pub(super) fn plain_rows(&self) -> Option<(Run<'_>, bool)> {
+        let Node::Leaf(leaf) = &self.root else { return None };
+        let (all, continuity) = (leaf.rows(), leaf.continuity());
+        let is_start = |flat: &FlatRow| flat.key().is_empty() && flat.weight() == Weight::Before;
+        let first = usize::from(all.first().is_some_and(is_start));
+        let rows = all.get(first..).filter(|rows| !rows.is_empty())?;
+        let is_plain = continuity.tombstone(first).is_none()
+            && continuity.plain_from(first + 1, all.len()) == rows.len() - 1
+            && rows.iter().all(FlatRow::has_row);
+        is_plain.then(|| (leaf.run(first..all.len()), continuity.is_known_before(first)))
     }
 
     /// The leaf in whose stretch a place is; with `is_before` that of what is just before it.

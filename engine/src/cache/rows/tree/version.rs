@@ -18,7 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::btree::Tree;
-use super::leaf::{Claim, View};
+use super::leaf::{Claim, Run, View};
 use super::place::PlaceRef;
 use crate::mutation::tombstone::strongest;
 use crate::mutation::{FlatRow, Position, RangeTombstone, Row, Tombstone, Weight};
@@ -105,26 +105,25 @@ impl Version {
         root.prefetch();
     }
 
-    /// Has its first row fetched, where that stands in the root; nothing while it is changed.
-    pub fn prefetch_row(&self) {
+    /// Has its first rows fetched, where they stand in the root; nothing while it is changed.
+    pub fn prefetch_rows(&self, max: usize) {
         if let Ok(tree) = self.tree.try_borrow() {
-            tree.prefetch_row();
+            tree.prefetch_rows(max);
         }
     }
 
-    /// The one row of a partition of which everything is known and nothing else has to be said,
-    /// with the slots of the entries that say so; `None` for any other partition.
-    pub fn only_row(&self) -> Option<(FlatRow, [Slot; 2])> {
+    /// What `visit` makes of all rows of a short partition of which everything is known and nothing
+    /// else has to be said, and of the slots of the entries that say so; `None` for any other
+    /// partition. What it visits may not ask the cache for this partition.
+    pub fn visit_short<T>(&self, visit: impl FnOnce(&[FlatRow], &[Slot], Slot) -> T) -> Option<T> {
         let tree = self.tree.borrow();
-        let View { flat, claim } = tree.only()?;
-        let (place, end) = (PlaceRef::of_flat(flat), self.end());
+        let (Run { rows, slots }, is_start_known) = tree.plain_rows()?;
+        let end = self.end();
         // Behind the one row that a partition can have there is no gap, nor before it.
-        let is_all = place.prefix.is_empty();
-        let is_known = is_all || claim.is_known_before && end.is_known_before;
-        let is_plain = claim.tombstone.is_none() && end.tombstone.is_none();
-        let is_row = flat.has_row() && place.weight == Weight::At;
+        let is_all = || matches!(rows, [only] if only.key().is_empty());
+        let is_known = is_start_known && end.is_known_before || is_all();
         let end_slot = if end.is_known_before { end.slot } else { NO_SLOT };
-        (is_row && is_known && is_plain).then(|| (flat.clone(), [claim.slot, end_slot]))
+        (is_known && end.tombstone.is_none()).then(|| visit(rows, slots, end_slot))
     }
 
     pub fn deletion(&self) -> Option<Tombstone> {

@@ -22,7 +22,7 @@ use crate::schema::ClusteringKey;
 pub(in crate::cache::rows) const PASSED_AT_ONCE_MAX: usize = if cfg!(test) { 3 } else { 1024 };
 
 /// Rows that a walk hands over at once: what they point to is fetched side by side.
-const ROWS_AT_ONCE: usize = 32;
+pub(in crate::cache::rows) const ROWS_AT_ONCE: usize = 32;
 
 /// Where a walk through a version stopped.
 #[derive(Debug, PartialEq, Eq)]
