@@ -35,7 +35,7 @@ pub enum Fragment {
         key: Rc<ClusteringKey>,
         row: Rc<Row>,
     },
-    /// A row as the row cache keeps it; only reads through that give it.
+    /// A row as the row cache keeps it: what queries read, from there and from SSTables.
     FlatRow(FlatRow),
     RangeTombstoneChange {
         position: Position,
@@ -54,7 +54,7 @@ impl Fragment {
         }
     }
 
-    /// A row in its other form; what is no row of the cache stays.
+    /// A row in its other form; anything else stays.
     pub fn thawed(self) -> Fragment {
         match self {
             Fragment::FlatRow(flat) => Fragment::Row {
@@ -191,11 +191,11 @@ pub fn drop_partition(ahead: &mut VecDeque<Fragment>) -> bool {
 ///
 /// A sink must not read or change what the source reads from.
 pub trait FragmentSink {
-    /// A row of the row cache.
+    /// A row as the row cache keeps it.
     fn row(&mut self, flat: &FlatRow) -> bool;
 
-    /// Rows of the row cache that follow one another with nothing between them. Breaks with how
-    /// many of them were taken, the first at least, where no more is wanted.
+    /// Such rows that follow one another with nothing between them. Breaks with how many of them
+    /// were taken, the first at least, where no more is wanted.
     fn rows(&mut self, rows: &[&FlatRow]) -> ControlFlow<usize> {
         for (taken, flat) in (1..).zip(rows) {
             if !self.row(flat) {

@@ -422,7 +422,7 @@ impl Table {
         slice: &'a Slice,
         past_cache: bool,
     ) -> impl Iterator<Item = Box<dyn FragmentSource>> {
-        let mut plan = ReadPlan::of(range, slice);
+        let mut plan = ReadPlan::of(range, slice).for_queries();
         if self.skips_damage() {
             plan.on_damage = Some(self.damage.clone());
         } else if past_cache {

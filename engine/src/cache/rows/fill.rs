@@ -172,7 +172,12 @@ impl Fill {
                         population.row(key, row);
                     }
                 }
-                Fragment::FlatRow(_) => unreachable!("below the cache there is no other"),
+                Fragment::FlatRow(flat) => {
+                    self.has_begun = true;
+                    if let Some(population) = &mut self.population {
+                        population.flat(flat);
+                    }
+                }
                 Fragment::RangeTombstoneChange { position, tombstone } => {
                     self.in_force = *tombstone;
                     if let Some(population) = &mut self.population {
@@ -190,6 +195,7 @@ impl Fill {
         let Some(until) = &self.plan.until else { return false };
         let order = match self.buffer.front() {
             Some(Fragment::Row { key, .. }) => until.cmp_key(key),
+            Some(Fragment::FlatRow(flat)) => until.cmp_ordered(flat.key()),
             Some(Fragment::RangeTombstoneChange { position, .. }) => until.cmp(position),
             _ => return false,
         };
@@ -379,7 +385,17 @@ impl Population {
     }
 
     pub(super) fn row(&mut self, key: &ClusteringKey, row: &Row) {
-        self.reach(PlaceRef::row(key.as_ordered()), Some(row), self.in_force);
+        let key = key.as_ordered();
+        self.came(PlaceRef::row(key), row.memory_bytes(), || FlatRow::row(key, row));
+    }
+
+    /// The same for a row in the form that is kept.
+    pub(super) fn flat(&mut self, flat: &FlatRow) {
+        self.came(PlaceRef::of_flat(flat), flat.memory_bytes(), || flat.clone());
+    }
+
+    fn came(&mut self, place: PlaceRef<'_>, bytes: usize, flat: impl FnOnce() -> FlatRow) {
+        self.reach((place, bytes), flat, self.in_force);
         self.run = self.run.saturating_add(1);
     }
 
@@ -398,17 +414,21 @@ impl Population {
                 Direction::Forward => self.in_force,
                 Direction::Reversed => tombstone,
             };
-            self.reach(PlaceRef::of(position), None, at);
+            let place = PlaceRef::of(position);
+            self.reach((place, 0), || place.flat(), at);
         }
         self.in_force = tombstone;
     }
 
-    /// Puts in the entry that comes next and links it to the one before.
-    fn reach(&mut self, place: PlaceRef<'_>, row: Option<&Row>, tombstone: Option<Tombstone>) {
-        let flat = || row.map_or_else(|| place.flat(), |row| FlatRow::row(place.prefix, row));
+    /// Puts in the entry that comes next, of so many bytes, and links it to the one before.
+    fn reach(
+        &mut self,
+        (place, bytes): (PlaceRef<'_>, usize),
+        flat: impl FnOnce() -> FlatRow,
+        tombstone: Option<Tombstone>,
+    ) {
         // A row that is as long as thousands is read again rather than kept.
-        let is_long = row.is_some_and(|row| row.memory_bytes() > CACHED_ROW_BYTES_MAX);
-        let entry = match is_long {
+        let entry = match bytes > CACHED_ROW_BYTES_MAX {
             true => None,
             false => self.target.put(place, flat, tombstone, self.run),
         };

@@ -595,7 +595,10 @@ impl RingRead {
                     }
                 }
                 Fragment::StaticRow(_) => {}
-                Fragment::FlatRow(_) => unreachable!("below the cache there is no other"),
+                Fragment::FlatRow(flat) => match &mut below.population {
+                    Some(population) if population.goes_on() => population.flat(flat),
+                    _ => below.pass_row(),
+                },
             }
             let State::Below(below) = &self.state else { return false };
             if !below.is_left_out {

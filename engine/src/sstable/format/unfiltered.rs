@@ -441,22 +441,35 @@ fn check_used_up(body: &Input<'_>) -> Parsed<()> {
     }
 }
 
-/// Reads the body of a row, to which `input` points, as the row cache keeps it under `key`.
-pub(crate) fn read_flat_row(
+/// A row in one form or the other.
+pub(crate) enum RowContent {
+    /// With multi-cell columns.
+    Row(Row),
+    /// As the row cache keeps it.
+    Flat(FlatRow),
+}
+
+/// Reads the body of a row, to which `input` points: size of what stands before, and the row with
+/// `key`, flat if it can be.
+pub(crate) fn read_content(
     input: &mut Input<'_>,
     layout: &Layout,
     columns: &HeaderColumns,
     (key, frame): (&[u8], Frame),
-) -> Parsed<FlatRow> {
+) -> Parsed<(u64, RowContent)> {
     let mut body = body_of(input, frame)?;
     let mut cells: Vec<FlatCell<'_>> = Vec::new();
     let parts = read_parts(&mut body, layout, columns, (frame.flags, &mut cells));
     let parts = parts.map_err(|fault| within(frame, fault))?;
-    if parts.multi.is_empty() {
-        return Ok(FlatRow::of_cells(key, (parts.liveness, parts.deletion), &cells));
-    }
-    let cells = cells.into_iter().map(FromCell::of).collect();
-    Ok(FlatRow::row(key, &parts.into_row(cells)))
+    let previous = parts.previous;
+    let content = if parts.multi.is_empty() {
+        let front = (parts.liveness, parts.deletion);
+        RowContent::Flat(FlatRow::of_cells(key, front, &cells))
+    } else {
+        let cells = cells.into_iter().map(FromCell::of).collect();
+        RowContent::Row(parts.into_row(cells))
+    };
+    Ok((previous, content))
 }
 
 fn read_row_body(

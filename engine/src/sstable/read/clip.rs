@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use crate::mutation::{ClusteringRange, Direction, Fragment, Position, Row, Tombstone};
+use crate::mutation::{ClusteringRange, Direction, FlatRow, Fragment, Position, Row, Tombstone};
 use crate::schema::ClusteringKey;
 
 /// Where something stands, seen in reading direction.
@@ -77,6 +77,18 @@ impl Clip {
         debug_assert_eq!(self.place_of_row(&key), Place::Inside, "{key:?}: {:?}", self.range);
         self.enter(open, out);
         out.push_back(Fragment::Row { key: Rc::new(key), row: Rc::new(row) });
+    }
+
+    /// The same with a row as the row cache keeps it.
+    pub(super) fn flat(
+        &mut self,
+        flat: FlatRow,
+        open: Option<Tombstone>,
+        out: &mut VecDeque<Fragment>,
+    ) {
+        debug_assert_eq!(self.place_of_key(flat.key()), Place::Inside, "{:?}", self.range);
+        self.enter(open, out);
+        out.push_back(Fragment::FlatRow(flat));
     }
 
     /// Emits a change inside the range from `open` to `to`.

@@ -32,7 +32,9 @@ use crate::sstable::data::file::{CheckedFile, SCAN_BYTES_MAX};
 use crate::sstable::data::window::Window;
 use crate::sstable::format::coding::Input;
 use crate::sstable::format::layout::Layout;
-use crate::sstable::format::unfiltered::{Frame, read_previous_size, read_row};
+use crate::sstable::format::unfiltered::{
+    Frame, RowContent, read_content, read_previous_size, read_row,
+};
 use crate::sstable::index::index_page::{Entry, LastItem};
 use crate::sstable::index::promoted_index::PromotedIndex;
 
@@ -89,6 +91,8 @@ pub(super) struct PartitionReader {
     /// Where a long row stands is said before it is read; the one that was said last.
     pub(super) announces: bool,
     announced: u64,
+    /// Rows without multi-cell columns come as the row cache keeps them.
+    pub(super) is_flat: bool,
 }
 
 impl PartitionReader {
@@ -134,6 +138,7 @@ impl PartitionReader {
             salvage: salvages.then(|| (index.clone(), entry.place.promoted)),
             announces: false,
             announced: NOWHERE,
+            is_flat: false,
         })
     }
 
@@ -157,7 +162,10 @@ impl PartitionReader {
                 self.leave(out)?;
                 continue;
             };
-            let has_rows = out.len() > start && matches!(out.back(), Some(Fragment::Row { .. }));
+            let is_row = |fragment: &Fragment| {
+                matches!(fragment, Fragment::Row { .. } | Fragment::FlatRow(_))
+            };
+            let has_rows = out.len() > start && out.back().is_some_and(is_row);
             if !self.emit(at, !has_rows, data, out).await? {
                 return Ok(Progress::WouldRead);
             }
@@ -222,13 +230,18 @@ impl PartitionReader {
             true => u64::MAX,
             false => 0,
         };
-        let layout = &*cursor.layout;
+        let (layout, is_flat) = (&*cursor.layout, self.is_flat);
         let read = |input: &mut Input<'_>, key: &ClusteringKey, frame: Frame| {
-            if clip.place_of_row(key) == Place::Inside {
-                let (previous, row) = read_row(input, layout, &layout.regulars, frame)?;
-                return Ok((previous, Some(row)));
+            if clip.place_of_row(key) != Place::Inside {
+                return Ok((read_previous_size(input)?, None));
             }
-            Ok((read_previous_size(input)?, None))
+            let (previous, content) = if is_flat {
+                read_content(input, layout, &layout.regulars, (key.as_ordered(), frame))?
+            } else {
+                let (previous, row) = read_row(input, layout, &layout.regulars, frame)?;
+                (previous, RowContent::Row(row))
+            };
+            Ok((previous, Some(content)))
         };
         let Some(item) = cursor.next(data, read_max, read).await? else {
             return if may_read { self.announce(at, data, out).await } else { Ok(false) };
@@ -244,11 +257,11 @@ impl PartitionReader {
                 self.clip.take().expect("a range is being read").leave(open, out);
                 return Ok(true);
             }
-            Item::Row { key, row, .. } => {
-                if let Some(row) = row {
-                    clip.row(key, row, open, out);
-                }
-            }
+            Item::Row { key, row, .. } => match row {
+                Some(RowContent::Row(row)) => clip.row(key, row, open, out),
+                Some(RowContent::Flat(flat)) => clip.flat(flat, open, out),
+                None => {}
+            },
             Item::Marker { position, closing, opening, .. } => {
                 // Seen from the other side, a range is in force before its end.
                 let to = if cursor.direction.is_reversed() { closing } else { opening };
@@ -287,7 +300,7 @@ impl PartitionReader {
 }
 
 /// Where a row or marker stands; a row that was read with its cells lies inside.
-fn place_of(item: &Item, clip: &Clip) -> Place {
+fn place_of(item: &Item<RowContent>, clip: &Clip) -> Place {
     match item {
         Item::Row { row: None, key, .. } => clip.place_of_row(key),
         Item::Marker { position, .. } => clip.place_of_change(position),

@@ -20,19 +20,26 @@ pub struct ReadPlan<'a> {
     pub(crate) on_damage: Option<Rc<DamageLog>>,
     /// The key of the partition, if it is one.
     pub(crate) key: Option<HashedKey<'a>>,
+    /// Rows without multi-cell columns come as the row cache keeps them: one piece of memory each.
+    pub(crate) is_flat: bool,
 }
 
 impl<'a> ReadPlan<'a> {
     /// A read of the partitions in `range`, cut to `slice`, through the page cache.
     pub fn of(range: &'a PartitionRange, slice: &'a Slice) -> Self {
         let key = HashedKey::of_range(range);
-        ReadPlan { range, slice, caching: Access::Cached, on_damage: None, key }
+        ReadPlan { range, slice, caching: Access::Cached, on_damage: None, key, is_flat: false }
+    }
+
+    /// The same for queries, which take rows as the row cache keeps them.
+    pub(crate) fn for_queries(self) -> Self {
+        ReadPlan { is_flat: true, ..self }
     }
 
     /// The same for a row cache that keeps the rows. Of a partition that is short enough to be read
     /// whole the page cache keeps the pages when it is read for the second time.
     pub(crate) fn for_rows(self) -> Self {
-        ReadPlan { caching: Access::Rows, ..self }
+        ReadPlan { caching: Access::Rows, is_flat: true, ..self }
     }
 
     /// The same, without keeping the data of single partitions in the page cache.

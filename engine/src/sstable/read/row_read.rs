@@ -18,7 +18,7 @@ use crate::sstable::data::file::Access;
 use crate::sstable::data::window::{Content, Window};
 use crate::sstable::format::coding::Input;
 use crate::sstable::format::layout::Layout;
-use crate::sstable::format::unfiltered::{Frame, read_flat_row};
+use crate::sstable::format::unfiltered::{Frame, RowContent, read_content};
 use crate::sstable::index::block_index::{BlockIndex, PROMOTED_BYTES_MAX};
 use crate::sstable::index::index_page::PartitionPlace;
 use crate::sstable::index::partition_index::find;
@@ -150,8 +150,12 @@ async fn look_for(
                 return Ok((0, None));
             }
             let of = (key.as_ordered(), frame);
-            let flat = read_flat_row(input, layout, &layout.regulars, of)?;
-            Ok((0, Some(flat)))
+            let (previous, content) = read_content(input, layout, &layout.regulars, of)?;
+            let flat = match content {
+                RowContent::Flat(flat) => flat,
+                RowContent::Row(row) => FlatRow::row(key.as_ordered(), &row),
+            };
+            Ok((previous, Some(flat)))
         };
         let item = cursor.next(data, u64::MAX, read).await?.expect("what may be read is there");
         let extent = item.extent();

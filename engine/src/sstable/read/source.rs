@@ -53,6 +53,7 @@ struct SstableSource {
     /// The place that was noted last.
     noted: Option<(PathBuf, u64)>,
     is_single: bool,
+    is_flat: bool,
     announces: bool,
     /// Fragments of a fill.
     fill_max: usize,
@@ -85,7 +86,7 @@ impl Sstable {
 impl SstableSource {
     /// A read of what the table may have.
     fn new(table: Rc<Sstable>, plan: &ReadPlan<'_>) -> Self {
-        let ReadPlan { range, slice, caching, on_damage, .. } = plan;
+        let ReadPlan { range, slice, caching, on_damage, is_flat, .. } = plan;
         debug_assert!(
             slice.ranges.is_sorted_by(|a, b| a.end <= b.start),
             "ranges of a read are not in order: {:?}",
@@ -112,6 +113,7 @@ impl SstableSource {
             damage: on_damage.clone(),
             noted: None,
             is_single,
+            is_flat: *is_flat,
             announces: false,
             fill_max: FRAGMENTS_PER_FILL_MAX,
             emitted: 0,
@@ -295,7 +297,7 @@ impl SstableSource {
                     let Some(entry) = self.next_readable_entry().await? else { return Ok(()) };
                     self.open(entry, out).await?;
                     if let Some(partition) = &mut self.partition {
-                        partition.announces = self.announces;
+                        (partition.announces, partition.is_flat) = (self.announces, self.is_flat);
                     }
                 }
             }
