@@ -263,6 +263,7 @@ impl Loaded {
                     deadline: None,
                     level: Default::default(),
                     past_cache: false,
+                    filter: None,
                 };
                 let batches: Vec<RecordBatch> =
                     self.database.read(command).try_collect().await.unwrap();

@@ -109,6 +109,7 @@ impl Load {
             deadline: None,
             level: Default::default(),
             past_cache: false,
+            filter: None,
         };
         let _: Vec<RecordBatch> = self.database.read(command).try_collect().await?;
         Ok(())

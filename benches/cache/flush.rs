@@ -42,6 +42,7 @@ pub async fn run(arguments: &Arguments) {
             deadline: None,
             level: Default::default(),
             past_cache: false,
+            filter: None,
         };
         let batches: Vec<_> =
             futures::TryStreamExt::try_collect(database.read(read)).await.unwrap();

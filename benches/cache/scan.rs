@@ -132,6 +132,7 @@ async fn scan(database: &Database, schema: &SchemaRef, past_cache: bool) -> (usi
         deadline: None,
         level: Default::default(),
         past_cache,
+        filter: None,
     };
     let clock = database.clock().clone();
     let start = clock.monotonic_ns();

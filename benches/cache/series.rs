@@ -123,6 +123,7 @@ fn command(schema: &SchemaRef, row_limit: Option<usize>, past_cache: bool) -> Re
         deadline: None,
         level: Default::default(),
         past_cache,
+        filter: None,
     }
 }
 

@@ -88,6 +88,7 @@ pub fn command(schema: &SchemaRef, pk: i64) -> ReadCommand {
         deadline: None,
         level: LevelId::DEFAULT,
         past_cache: false,
+        filter: None,
     }
 }
 

@@ -64,7 +64,7 @@ pub use mutation::{
     Cell, CellPath, ClusteringRange, Direction, Liveness, MultiCell, Mutation, Position,
     RangeTombstone, Row, Slice, Tombstone,
 };
-pub use reader::{Comparator, Comparison, Condition, RowCondition, RowKey, RowValues};
+pub use reader::{Comparator, Comparison, Condition, RowCondition, RowFilter, RowKey, RowValues};
 pub use schema::table_schema::SchemaRef;
 pub use schema::{
     ClusteringKey, ClusteringOrder, Column, ColumnDrop, ColumnId, ColumnKind, CompactionClass,

@@ -379,6 +379,7 @@ fn command(schema: &SchemaRef, partitions: Partitions, slice: Slice) -> ReadComm
         deadline: None,
         level: Default::default(),
         past_cache: false,
+        filter: None,
     }
 }
 

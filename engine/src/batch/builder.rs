@@ -12,7 +12,7 @@ use super::layout::{Layout, ValueColumn};
 use super::stamp::Stamp;
 use crate::error::{Error, Result};
 use crate::mutation::{FlatRow, MultiCell, Row};
-use crate::reader::{LiveContent, LiveRows};
+use crate::reader::{LiveContent, LiveRows, RowFilter};
 use crate::schema::order::{decode_component, is_null};
 use crate::schema::table_schema::SchemaRef as TableSchemaRef;
 use crate::schema::{ColumnId, DataType, PartitionKey};
@@ -23,6 +23,7 @@ pub struct BatchBuilder {
     columns: Columns,
     now_seconds: i32,
     rows: usize,
+    filter: Option<Filtering>,
     /// Such a key is stored as its value is, and need not be split.
     has_one_partition_column: bool,
     /// The partition key last split, since neighbours mostly share it.
@@ -38,6 +39,27 @@ struct Columns {
     columns: Vec<OutputColumn>,
     /// Of the values since the last batch, as they are stored.
     bytes: usize,
+}
+
+/// A filter, and the rows that it left out since that was told.
+struct Filtering {
+    filter: RowFilter,
+    left_out: u64,
+}
+
+impl Filtering {
+    #[inline]
+    fn keeps(&mut self, flat: &FlatRow, now_seconds: i32) -> bool {
+        let keeps = self.filter.keeps(flat, now_seconds);
+        self.left_out += u64::from(!keeps);
+        keeps
+    }
+}
+
+impl Drop for Filtering {
+    fn drop(&mut self) {
+        self.filter.leave_out(self.left_out);
+    }
 }
 
 struct OutputColumn {
@@ -68,10 +90,17 @@ impl BatchBuilder {
             columns: Columns { schema, columns: outputs, bytes: 0 },
             now_seconds,
             rows: 0,
+            filter: None,
             last_partition: None,
             partition_components: Vec::new(),
             component: Vec::new(),
         }
+    }
+
+    /// As it is, but that it leaves rows out.
+    pub fn filtered(mut self, filter: Option<RowFilter>) -> Self {
+        self.filter = filter.map(|filter| Filtering { filter, left_out: 0 });
+        self
     }
 
     /// Rows collected since the last `finish`.
@@ -85,20 +114,27 @@ impl BatchBuilder {
         self.columns.bytes
     }
 
-    /// Adds rows.
+    /// Adds rows, but for those that a filter leaves out.
     ///
     /// Errors: `Invalid` when stored bytes are no value of their column's type.
     pub fn push(&mut self, live: LiveRows<'_>) -> Result<()> {
         let rows = match live.content {
             LiveContent::Flat(rows) => {
+                let mut kept = 0;
                 for flat in rows {
+                    if let Some(filter) = &mut self.filter
+                        && !filter.keeps(flat, self.now_seconds)
+                    {
+                        continue;
+                    }
+                    kept += 1;
                     self.push_clustering(flat.key())?;
                     self.push_flat(flat)?;
                     if !self.layout.regular_stamps.is_empty() {
                         self.push_stamps(Some(&flat.thaw()))?;
                     }
                 }
-                rows.len()
+                kept
             }
             LiveContent::Row { key, row } => {
                 self.push_clustering(key.as_ordered())?;
@@ -113,7 +149,7 @@ impl BatchBuilder {
                 1
             }
         };
-        if !self.layout.partition.is_empty() {
+        if !self.layout.partition.is_empty() && rows > 0 {
             self.push_partition(live.partition, rows)?;
         }
         for column in &self.layout.statics {

@@ -5,6 +5,7 @@
 
 mod condition;
 mod dropped;
+mod filter;
 mod merge;
 mod query;
 mod row_values;
@@ -12,6 +13,7 @@ mod uncovered;
 
 pub use condition::{Comparator, Comparison, Condition, RowCondition, RowState};
 pub use dropped::DroppedCells;
+pub use filter::RowFilter;
 pub use merge::MergeSource;
 pub use query::{LiveContent, LiveRows, QueryReader, TakeRows, see_row};
 pub use row_values::{RowKey, RowValues};

@@ -15,7 +15,7 @@ use crate::config::{BATCH_BYTES_MAX, BATCH_BYTES_UNCHARGED, BATCH_ROWS_FIRST, BA
 use crate::error::{Error, Result};
 use crate::mutation::{ClusteringRange, Filled, PartitionRange, Slice};
 use crate::probe::{self, Count, timer};
-use crate::reader::{LiveRows, QueryReader};
+use crate::reader::{LiveRows, QueryReader, RowFilter};
 use crate::runtime;
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::{ColumnId, PartitionKey, Token};
@@ -42,6 +42,9 @@ pub struct ReadCommand {
     /// Ask the row cache for nothing and leave nothing in the caches: for reads that will not come
     /// again.
     pub past_cache: bool,
+    /// Leaves out rows that fail its comparisons, as far as their bytes tell; not beside a
+    /// `partition_limit`.
+    pub filter: Option<RowFilter>,
 }
 
 /// Partitions of a read.
@@ -149,6 +152,9 @@ impl Table {
         if command.partition_limit == Some(0) {
             return Err(Error::invalid("a read wants at least one row of each partition"));
         }
+        if command.partition_limit.is_some() && command.filter.is_some() {
+            return Err(Error::invalid("rows of a partition are counted before a filter"));
+        }
         self.check_columns(&command)?;
         let dropped = self.dropped_cells();
         let ranges = self.ranges(command.partitions);
@@ -156,6 +162,7 @@ impl Table {
         let selected = (&command.columns[..], &command.stamps[..]);
         let page = Page::new(&self.tombstones, &command.schema, now_seconds, many);
         let builder = BatchBuilder::with_stamps(command.schema.clone(), selected, now_seconds);
+        let builder = builder.filtered(command.filter);
         let mut output = Output::new((builder, page), batches, permit);
         let mut left = command.row_limit.unwrap_or(usize::MAX);
         // A partition without live rows shows its static row, unless rows were asked for by key.

@@ -95,6 +95,7 @@ impl Tidegate {
             deadline: None,
             level: Default::default(),
             past_cache: false,
+            filter: None,
         }
     }
 

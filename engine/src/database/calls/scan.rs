@@ -126,6 +126,7 @@ impl Scan {
             deadline: None,
             level: self.level,
             past_cache: false,
+            filter: None,
         };
         (command, has_keys)
     }

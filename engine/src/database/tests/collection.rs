@@ -67,6 +67,7 @@ async fn elements_are_there_after_a_restart() {
             deadline: None,
             level: Default::default(),
             past_cache: false,
+            filter: None,
         };
         let batches: Vec<RecordBatch> = database.read(command).try_collect().await.unwrap();
         let value = |column: usize| {

@@ -66,6 +66,7 @@ async fn check(database: &Database, schema: &SchemaRef, there: &[usize], what: &
         deadline: None,
         level: Default::default(),
         past_cache,
+        filter: None,
     };
     let all = || Slice::full(Direction::Forward);
     // Past the cache, and twice through it.

@@ -38,6 +38,7 @@ fn read(schema: &SchemaRef, partitions: Partitions, columns: &[ColumnId]) -> Rea
         deadline: None,
         level: Default::default(),
         past_cache: false,
+        filter: None,
     }
 }
 

@@ -91,6 +91,7 @@ fn read_of(schema: &SchemaRef, pk: &str, slice: Slice, row_limit: Option<usize>)
         deadline: None,
         level: Default::default(),
         past_cache: false,
+        filter: None,
     }
 }
 
@@ -107,6 +108,7 @@ fn scan_of(schema: &SchemaRef, shard: u32) -> ReadCommand {
         deadline: None,
         level: Default::default(),
         past_cache: false,
+        filter: None,
     }
 }
 
@@ -152,6 +154,7 @@ async fn count_rows(
         deadline: None,
         level: Default::default(),
         past_cache: false,
+        filter: None,
     };
     let batches: Vec<RecordBatch> = database.read(command).try_collect().await?;
     Ok(batches.iter().map(RecordBatch::num_rows).sum())

@@ -13,14 +13,14 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
-use tidegate_engine::Resource;
 use tidegate_engine::batch::{Stamp, read_schema};
 use tidegate_engine::schema::ColumnId;
 use tidegate_engine::schema::table_schema::SchemaRef;
+use tidegate_engine::{Resource, RowFilter};
 
 use super::part::OnlyShard;
 use super::partition_limit::PartitionLimit;
-use super::pushdown::{self, Access, Keys};
+use super::pushdown::{self, Access, Keys, comparisons};
 use super::scan::{TideScan, table_arrow_schema};
 use super::selection::Selection;
 use crate::query::conjunction::all_of;
@@ -155,6 +155,8 @@ impl TideTable {
         if access.is_empty() {
             return Ok(Arc::new(EmptyExec::new(selection.schema(&self.table))));
         }
+        let row_filter = comparisons(&self.table, &access.residual);
+        let row_filter = RowFilter::of(&self.table, &row_filter);
         let predicate = match all_of(access.residual.clone()) {
             None => None,
             Some(residual) => {
@@ -184,6 +186,7 @@ impl TideTable {
             predicate,
             limit,
         );
+        let scan = scan.filtered(row_filter);
         let scan = scan.past_cache(bypasses_cache(state.config_options()));
         let scan = match OnlyShard::of(state.config()) {
             Some(OnlyShard(shard)) => scan.of_shard(shard),

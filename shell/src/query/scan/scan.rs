@@ -45,7 +45,7 @@ use tidegate_engine::mutation::{Direction, Slice};
 use tidegate_engine::probe::Probe;
 use tidegate_engine::schema::table_schema::SchemaRef;
 use tidegate_engine::schema::{ClusteringOrder, ColumnId, DataType, PartitionKey, TableSchema};
-use tidegate_engine::{BatchStream, ManyTombstones, Partitions, ReadCommand};
+use tidegate_engine::{BatchStream, ManyTombstones, Partitions, ReadCommand, RowFilter};
 
 use super::metrics::ScanMetrics;
 use super::partition_limit::{FirstRows, PartitionLimit};
@@ -90,6 +90,8 @@ pub struct TideScan {
     selection: Arc<Selection>,
     /// Over the batches as they are read.
     predicate: Option<Arc<dyn PhysicalExpr>>,
+    /// What of it shards judge by bytes of rows.
+    row_filter: Option<RowFilter>,
     direction: Direction,
     limit: Option<usize>,
     /// Rows of each partition, the first in the direction of the scan.
@@ -121,6 +123,7 @@ impl TideScan {
             sources: sources.into(),
             selection: Arc::new(selection),
             predicate,
+            row_filter: None,
             direction,
             limit,
             partition_limit: None,
@@ -147,6 +150,11 @@ impl TideScan {
     /// The column of the table at a place of the output.
     pub fn column_at(&self, place: usize) -> Option<ColumnId> {
         self.selection.output().get(place).copied()
+    }
+
+    /// A scan of which shards leave rows out that fail its predicate.
+    pub fn filtered(self, row_filter: Option<RowFilter>) -> Self {
+        TideScan { row_filter, ..self }
     }
 
     /// A scan that reads partitions with partners only.
@@ -502,6 +510,7 @@ impl ExecutionPlan for TideScan {
             }
             _ => None,
         };
+        let filter = self.row_filter.as_ref().map(RowFilter::anew);
         let command = |(partitions, ranges)| ReadCommand {
             schema: Arc::clone(&self.table),
             partitions,
@@ -514,6 +523,7 @@ impl ExecutionPlan for TideScan {
             deadline: terms.deadline,
             level: terms.level,
             past_cache: self.past_cache,
+            filter: filter.clone(),
         };
         let set = self.metrics.of_streams();
         Ok(Box::pin(ScanStream {
@@ -525,6 +535,7 @@ impl ExecutionPlan for TideScan {
             batches: None,
             schema: self.schema(),
             predicate: self.predicate.clone(),
+            filter,
             first_rows: self.first_rows(),
             output: self.selection.places(),
             remaining: self.limit,
@@ -576,6 +587,8 @@ struct ScanStream {
     batches: Option<BatchStream>,
     schema: ArrowSchemaRef,
     predicate: Option<Arc<dyn PhysicalExpr>>,
+    /// Knows of rows that were read and are in no batch.
+    filter: Option<RowFilter>,
     /// Of each partition, where the shard cannot count what the predicate leaves.
     first_rows: Option<FirstRows>,
     output: Vec<usize>,
@@ -602,7 +615,15 @@ impl ScanStream {
     /// Nothing more is read.
     fn stop(&mut self) {
         self.commands.clear();
+        self.end();
+    }
+
+    /// All of a command was read.
+    fn end(&mut self) {
         self.batches = None;
+        if let Some(filter) = &self.filter {
+            self.rows_read.add(filter.take_left_out() as usize);
+        }
     }
 
     /// The batches that come next; `None` where all is read.
@@ -686,7 +707,7 @@ impl Stream for ScanStream {
                 Some(Ok(batch)) => this.output(batch),
                 Some(Err(error)) => Err(DataFusionError::External(Box::new(error))),
                 None => {
-                    this.batches = None;
+                    this.end();
                     continue;
                 }
             };

@@ -128,6 +128,7 @@ impl Select {
             deadline: None,
             level: Default::default(),
             past_cache,
+            filter: None,
         })
     }
 
@@ -152,6 +153,7 @@ impl Select {
             deadline: None,
             level: Default::default(),
             past_cache,
+            filter: None,
         })
     }
 

@@ -302,7 +302,7 @@ pub(super) fn is_wider_list(wide: &ArrowType, own: &ArrowType) -> bool {
 }
 
 /// The literal as a value of the column, if it has just the column's type in SQL and is not null.
-fn literal(column: &Column, expr: &Expr) -> Option<Value> {
+pub(super) fn literal(column: &Column, expr: &Expr) -> Option<Value> {
     let scalar = scalar(column, expr)?;
     let (own, wanted) = (scalar.data_type(), arrow_type(&column.ty));
     if (own != wanted && !is_wider_list(&own, &wanted)) || !is_equal_alike(&column.ty) {

@@ -5,6 +5,7 @@
 
 mod access;
 mod branches;
+mod compared;
 mod condition;
 mod conjuncts;
 mod ring;
@@ -16,6 +17,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use tidegate_engine::schema::TableSchema;
 
 pub use access::{Access, Keys, Part};
+pub use compared::comparisons;
 pub use condition::{is_ordered_alike, is_plain, is_single, is_wider_integer};
 use conjuncts::decide_conjuncts;
 

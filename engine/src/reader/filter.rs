@@ -1,0 +1,355 @@
+//! Comparisons with constants, judged on a row before anything is made of it.
+//!
+//! Invariant: a row that is left out fails one of the comparisons, as SQL has them: nothing
+//! compares with null. A row that is kept may fail them too: types whose order in SQL is another
+//! than that of their bytes, and bytes that are no value, are for whoever looks at the values.
+
+use std::cmp::Ordering;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering as Atomic};
+
+use super::condition::{Comparator, Comparison};
+use crate::mutation::FlatRow;
+use crate::schema::varint::sign_extended;
+use crate::schema::{ColumnId, ColumnKind, DataType, TableSchema, Value};
+
+/// See the head of this file. Copies share the number of rows that were left out.
+#[derive(Debug, Clone)]
+pub struct RowFilter {
+    /// Sorted by column, one for each.
+    tests: Arc<[(ColumnId, Test)]>,
+    left_out: Arc<AtomicU64>,
+}
+
+/// Between which values those of a column lie.
+#[derive(Debug, Clone)]
+enum Test {
+    /// Both ends included.
+    Number(Form, i128, i128),
+    Bytes(Bound<Box<[u8]>>, Bound<Box<[u8]>>),
+}
+
+/// How bytes are read as a number that has the order of the values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Two's complement, big-endian, of so many bytes.
+    Signed(u8),
+    /// Days, biased by 2^31.
+    Date,
+    /// A decimal of this scale.
+    Decimal(i8),
+}
+
+impl Form {
+    fn of(ty: &DataType) -> Option<Self> {
+        Some(match ty {
+            DataType::TinyInt => Form::Signed(1),
+            DataType::SmallInt => Form::Signed(2),
+            DataType::Int => Form::Signed(4),
+            DataType::BigInt | DataType::Timestamp | DataType::Time => Form::Signed(8),
+            DataType::Date => Form::Date,
+            DataType::Decimal { scale, .. } => Form::Decimal(*scale),
+            _ => return None,
+        })
+    }
+
+    /// `None` for what is no value of the form.
+    #[inline]
+    fn number(self, bytes: &[u8]) -> Option<i128> {
+        match self {
+            Form::Signed(length) => {
+                let is_whole = bytes.len() == usize::from(length);
+                is_whole.then(|| sign_extended(bytes)).flatten()
+            }
+            Form::Date => Some(i128::from(u32::from_be_bytes(bytes.try_into().ok()?))),
+            Form::Decimal(scale) => {
+                let (own, unscaled) = bytes.split_first_chunk::<4>()?;
+                let is_alike = i32::from_be_bytes(*own) == i32::from(scale);
+                is_alike.then(|| sign_extended(unscaled)).flatten()
+            }
+        }
+    }
+}
+
+impl Test {
+    /// What a comparison says of the values of a column; `None` where that cannot be told from
+    /// their bytes.
+    fn of(ty: &DataType, comparator: &Comparator) -> Option<Self> {
+        let (value, order) = match comparator {
+            Comparator::Equal(Some(value)) => (value, Ordering::Equal),
+            Comparator::Less(value) | Comparator::LessOrEqual(value) => (value, Ordering::Less),
+            Comparator::Greater(value) | Comparator::GreaterOrEqual(value) => {
+                (value, Ordering::Greater)
+            }
+            Comparator::Equal(None) | Comparator::NotEqual(_) | Comparator::In(_) => return None,
+        };
+        let is_strict = matches!(comparator, Comparator::Less(_) | Comparator::Greater(_));
+        if let Some(form) = Form::of(ty) {
+            let number = form.number(&value.to_bytes())?;
+            let step = i128::from(is_strict);
+            return Some(match order {
+                Ordering::Less => Test::Number(form, i128::MIN, number.checked_sub(step)?),
+                Ordering::Equal => Test::Number(form, number, number),
+                Ordering::Greater => Test::Number(form, number.checked_add(step)?, i128::MAX),
+            });
+        }
+        let bytes: Box<[u8]> = match value {
+            Value::Text(text) if *ty == DataType::Text => text.as_bytes().into(),
+            Value::Blob(bytes) if *ty == DataType::Blob => bytes.as_slice().into(),
+            _ => return None,
+        };
+        let end = |bytes| if is_strict { Bound::Excluded(bytes) } else { Bound::Included(bytes) };
+        Some(match order {
+            Ordering::Less => Test::Bytes(Bound::Unbounded, end(bytes)),
+            Ordering::Equal => Test::Bytes(Bound::Included(bytes.clone()), Bound::Included(bytes)),
+            Ordering::Greater => Test::Bytes(end(bytes), Bound::Unbounded),
+        })
+    }
+
+    /// Whether bytes may be those of a value that lies between.
+    #[inline]
+    fn holds(&self, bytes: &[u8]) -> bool {
+        match self {
+            // Empty bytes are null where a type has no empty value.
+            Test::Number(..) if bytes.is_empty() => false,
+            Test::Number(form, low, high) => {
+                form.number(bytes).is_none_or(|number| (*low..=*high).contains(&number))
+            }
+            Test::Bytes(low, high) => {
+                let is_above = match low {
+                    Bound::Included(low) => bytes >= &**low,
+                    Bound::Excluded(low) => bytes > &**low,
+                    Bound::Unbounded => true,
+                };
+                is_above
+                    && match high {
+                        Bound::Included(high) => bytes <= &**high,
+                        Bound::Excluded(high) => bytes < &**high,
+                        Bound::Unbounded => true,
+                    }
+            }
+        }
+    }
+
+    /// What both say, of one column.
+    fn and(self, other: Test) -> Test {
+        match (self, other) {
+            (Test::Number(form, low, high), Test::Number(other, other_low, other_high)) => {
+                debug_assert_eq!(form, other, "a column has one type");
+                Test::Number(form, low.max(other_low), high.min(other_high))
+            }
+            // One end each, mostly: what is said twice is said by the first.
+            (Test::Bytes(low, high), Test::Bytes(other_low, other_high)) => {
+                let first = |own, other| if own == Bound::Unbounded { other } else { own };
+                Test::Bytes(first(low, other_low), first(high, other_high))
+            }
+            (own, _) => own,
+        }
+    }
+}
+
+impl RowFilter {
+    /// What these comparisons, all of which must hold, say of rows of a table; `None` where that is
+    /// nothing that their bytes tell.
+    pub fn of(schema: &TableSchema, comparisons: &[Comparison]) -> Option<Self> {
+        let mut tests: Vec<(ColumnId, Test)> = Vec::new();
+        for Comparison { column: id, comparator } in comparisons {
+            let column = schema.columns.get(usize::from(id.0));
+            let column = column.filter(|column| column.kind == ColumnKind::Regular);
+            let Some(test) = column.and_then(|column| Test::of(&column.ty, comparator)) else {
+                continue;
+            };
+            match tests.iter_mut().find(|(own, _)| own == id) {
+                Some((_, own)) => *own = own.clone().and(test),
+                None => tests.push((*id, test)),
+            }
+        }
+        tests.sort_unstable_by_key(|(id, _)| *id);
+        let is_once = tests.is_sorted_by(|(a, _), (b, _)| a < b);
+        assert!(is_once, "a column of {} has one test: {tests:?}", schema.full_name());
+        let left_out = Arc::default();
+        (!tests.is_empty()).then(|| RowFilter { tests: tests.into(), left_out })
+    }
+
+    /// The same for another read, with a number of its own.
+    pub fn anew(&self) -> Self {
+        RowFilter { left_out: Arc::default(), ..self.clone() }
+    }
+
+    /// Rows that were left out since this was asked last.
+    pub fn take_left_out(&self) -> u64 {
+        self.left_out.swap(0, Atomic::Relaxed)
+    }
+
+    /// Rows were left out.
+    pub(crate) fn leave_out(&self, rows: u64) {
+        self.left_out.fetch_add(rows, Atomic::Relaxed);
+    }
+
+    /// Whether a row may satisfy all comparisons, as a reader at `now` (seconds) sees it.
+    #[inline]
+    pub(crate) fn keeps(&self, flat: &FlatRow, now: i32) -> bool {
+        let mut tests = self.tests.iter();
+        let Some(mut test) = tests.next() else { return true };
+        for (id, value) in flat.values(now) {
+            // What has no cell is null.
+            if test.0 < id {
+                return false;
+            }
+            if test.0 > id {
+                continue;
+            }
+            if !value.is_some_and(|value| test.1.holds(value)) {
+                return false;
+            }
+            match tests.next() {
+                Some(next) => test = next,
+                None => return true,
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Random;
+    use crate::mutation::{Cell, Liveness, Row};
+    use crate::schema::{Column, TableId, TableOptions};
+
+    const TYPES: [DataType; 6] = [
+        DataType::TinyInt,
+        DataType::BigInt,
+        DataType::Date,
+        DataType::Decimal { precision: 12, scale: 2 },
+        DataType::Text,
+        DataType::Double,
+    ];
+
+    fn schema() -> TableSchema {
+        let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
+        let key = column("k", DataType::Int, ColumnKind::PartitionKey { position: 0 });
+        let names = ["a", "b", "c", "d", "e", "f"];
+        let regular = |(name, ty)| column(name, ty, ColumnKind::Regular);
+        TableSchema {
+            id: TableId(7),
+            keyspace: "k".into(),
+            name: "t".into(),
+            columns: [key].into_iter().chain(names.into_iter().zip(TYPES).map(regular)).collect(),
+            options: TableOptions::default(),
+            drops: Vec::new(),
+        }
+    }
+
+    fn value(random: &mut Random, ty: &DataType) -> Value {
+        let number = random.below(5) as i64 - 2;
+        match ty {
+            DataType::TinyInt => Value::TinyInt(number as i8),
+            DataType::BigInt => Value::BigInt(number << 40),
+            DataType::Date => Value::Date(number as i32),
+            DataType::Decimal { .. } => Value::Decimal { unscaled: number.into(), scale: 2 },
+            DataType::Text => Value::Text("ab".repeat(number.unsigned_abs() as usize)),
+            _ => Value::Double(number as f64),
+        }
+    }
+
+    fn comparator(random: &mut Random, value: Value) -> Comparator {
+        match random.below(5) {
+            0 => Comparator::Equal(Some(value)),
+            1 => Comparator::Less(value),
+            2 => Comparator::LessOrEqual(value),
+            3 => Comparator::Greater(value),
+            _ => Comparator::GreaterOrEqual(value),
+        }
+    }
+
+    /// Values of one type as SQL orders them.
+    fn order(a: &Value, b: &Value) -> Ordering {
+        match (a, b) {
+            (Value::TinyInt(a), Value::TinyInt(b)) => a.cmp(b),
+            (Value::BigInt(a), Value::BigInt(b)) => a.cmp(b),
+            (Value::Date(a), Value::Date(b)) => a.cmp(b),
+            (Value::Decimal { unscaled: a, .. }, Value::Decimal { unscaled: b, .. }) => a.cmp(b),
+            (Value::Text(a), Value::Text(b)) => a.cmp(b),
+            (Value::Double(a), Value::Double(b)) => a.total_cmp(b),
+            other => panic!("{other:?} are not of one type"),
+        }
+    }
+
+    fn holds(comparator: &Comparator, found: Option<&Value>) -> bool {
+        let Some(found) = found else { return false };
+        match comparator {
+            Comparator::Equal(Some(value)) => order(found, value).is_eq(),
+            Comparator::Less(value) => order(found, value).is_lt(),
+            Comparator::LessOrEqual(value) => order(found, value).is_le(),
+            Comparator::Greater(value) => order(found, value).is_gt(),
+            Comparator::GreaterOrEqual(value) => order(found, value).is_ge(),
+            other => panic!("{other:?} was not drawn"),
+        }
+    }
+
+    /// What is left out fails; and of types that bytes tell, what fails is left out.
+    #[test]
+    fn just_what_fails_is_left_out_where_bytes_tell() {
+        let (schema, mut random) = (schema(), Random::new(7));
+        let (mut kept, mut left_out) = (0, 0);
+        for round in 0..20_000 {
+            let mut found: Vec<Option<Value>> = Vec::new();
+            let mut row = Row { liveness: Some(Liveness::at(1)), ..Row::default() };
+            for (id, ty) in (1..).map(ColumnId).zip(&TYPES) {
+                let drawn = (random.below(8) > 0).then(|| value(&mut random, ty));
+                if let Some(drawn) = &drawn {
+                    row.cells.push((id, Cell::live(1, drawn.to_bytes())));
+                } else if random.below(2) == 0 {
+                    row.cells.push((id, Cell::deleted(1, 1)));
+                }
+                found.push(drawn);
+            }
+            let count = 1 + random.below(3);
+            let comparisons: Vec<Comparison> = (0..count)
+                .map(|_| {
+                    let at = random.below(TYPES.len() as u64) as usize;
+                    let value = value(&mut random, &TYPES[at]);
+                    let comparator = comparator(&mut random, value);
+                    Comparison { column: ColumnId(at as u16 + 1), comparator }
+                })
+                .collect();
+            let of = |comparison: &Comparison| found[usize::from(comparison.column.0) - 1].as_ref();
+            let wanted = comparisons.iter().all(|one| holds(&one.comparator, of(one)));
+            let filter = RowFilter::of(&schema, &comparisons);
+            let keeps = filter.as_ref().is_none_or(|filter| {
+                let flat = FlatRow::row(b"k", &row);
+                filter.keeps(&flat, 100)
+            });
+            let columns = comparisons.iter().map(|one| one.column);
+            let is_told = comparisons.iter().all(|one| one.column != ColumnId(6))
+                // Of two lower ends of a text the first counts.
+                && columns.filter(|column| *column == ColumnId(5)).count() < 2;
+            assert!(keeps || !wanted, "round {round}: {comparisons:?} of {row:?}");
+            assert!(!keeps || wanted || !is_told, "round {round}: {comparisons:?} of {row:?}");
+            *(if keeps { &mut kept } else { &mut left_out }) += 1;
+        }
+        assert!(kept > 2000 && left_out > 2000, "{kept} rows kept, {left_out} left out");
+    }
+
+    #[test]
+    fn bytes_that_are_no_value_are_kept_for_whoever_reads_them() {
+        let schema = schema();
+        let filter = |column, value| {
+            let comparator = Comparator::Equal(Some(value));
+            RowFilter::of(&schema, &[Comparison { column: ColumnId(column), comparator }]).unwrap()
+        };
+        let with = |column, bytes: &[u8]| {
+            let cells = vec![(ColumnId(column), Cell::live(1, bytes))];
+            FlatRow::row(b"k", &Row { liveness: Some(Liveness::at(1)), cells, ..Row::default() })
+        };
+        assert!(filter(2, Value::BigInt(1)).keeps(&with(2, &[1, 2, 3]), 1));
+        assert!(!filter(2, Value::BigInt(1)).keeps(&with(2, &[]), 1), "it shows null");
+        // Another scale may be the same number.
+        let decimal = Value::Decimal { unscaled: 100, scale: 2 };
+        let other = Value::Decimal { unscaled: 1, scale: 0 };
+        assert!(filter(4, decimal).keeps(&with(4, &other.to_bytes()), 1));
+    }
+}
