@@ -1,9 +1,14 @@
 //! A piece of a file in memory that a reader moves along, and what kind of file it may be.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::ops::Deref;
 use std::path::Path;
 use std::rc::Rc;
+use std::task::Poll;
+
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
 
 use super::compressed::CompressedFile;
 use super::file::{Access, CheckedFile, READ_BYTES_MAX, SCAN_BYTES_MAX};
@@ -160,6 +165,45 @@ fn shrink(bytes: &mut Vec<u8>) {
     }
 }
 
+/// What comes behind a window, being read while others use the window.
+struct Ahead {
+    from: u64,
+    to: u64,
+    reading: LocalBoxFuture<'static, Result<Vec<u8>>>,
+    /// It has been read.
+    read: Option<Result<Vec<u8>>>,
+}
+
+impl Ahead {
+    /// Begins to read `from..to`: what is asked for goes on by itself once it was looked at.
+    async fn begin(content: Content, (from, to): (u64, u64)) -> Self {
+        debug_assert!(from < to, "nothing is read ahead at {from}");
+        let reading = async move {
+            let mut bytes = Vec::new();
+            content.append(Access::Scan, (from, to), &mut bytes).await?;
+            Ok(bytes)
+        };
+        let mut reading = reading.boxed_local();
+        let read = poll_fn(|context| match reading.poll_unpin(context) {
+            Poll::Ready(read) => Poll::Ready(Some(read)),
+            Poll::Pending => Poll::Ready(None),
+        });
+        let read = read.await;
+        Ahead { from, to, reading, read }
+    }
+
+    async fn take(self) -> Result<Vec<u8>> {
+        let wanted = self.to - self.from;
+        let read = match self.read {
+            Some(read) => read,
+            None => self.reading.await,
+        };
+        let bytes = read.as_ref().map_or(wanted, |bytes| bytes.len() as u64);
+        debug_assert_eq!(bytes, wanted, "bytes that were read ahead from {} on", self.from);
+        read
+    }
+}
+
 /// A piece of a file in memory that moves forward or backward, reading ahead more the longer it
 /// moves in one direction.
 pub(crate) struct Window {
@@ -170,6 +214,9 @@ pub(crate) struct Window {
     ahead_bytes: u64,
     /// Nothing is read but what is needed.
     is_careful: bool,
+    /// Whether a long scan reads what comes next while the piece at hand is used.
+    looks_ahead: bool,
+    next: Option<Ahead>,
     /// What the read that moves it is charged for it.
     charge: BufferCharge,
 }
@@ -179,7 +226,13 @@ impl Window {
         let ahead_bytes = Self::ahead_at_first(access);
         let bytes = Bytes::Joined(Vec::new());
         let charge = BufferCharge::default();
-        Window { content, access, bytes, start: 0, ahead_bytes, is_careful: false, charge }
+        let (start, is_careful, looks_ahead, next) = (0, false, false, None);
+        Window { content, access, bytes, start, ahead_bytes, is_careful, looks_ahead, next, charge }
+    }
+
+    /// As it is, but that a long scan reads the next piece while the one at hand is used, or not.
+    pub(crate) fn looking_ahead(self, looks_ahead: bool) -> Self {
+        Window { looks_ahead, ..self }
     }
 
     fn ahead_at_first(access: Access) -> u64 {
@@ -196,6 +249,7 @@ impl Window {
 
     pub(crate) fn set_careful(&mut self, is_careful: bool) {
         self.is_careful = is_careful;
+        self.next = None;
     }
 
     pub(crate) fn content(&self) -> &Content {
@@ -245,12 +299,49 @@ impl Window {
             self.bytes = Bytes::Read(piece);
             return Ok(());
         }
+        let range = match self.next.take().filter(|next| next.from == range.0) {
+            // What cannot be read is read again where it is needed, and then the error is its own.
+            Some(next) => match next.take().await {
+                Ok(bytes) => {
+                    self.add(bytes);
+                    (self.end(), end)
+                }
+                Err(_) => range,
+            },
+            None => range,
+        };
+        if range.0 >= range.1 {
+            return Ok(());
+        }
+        let bytes = range.1 - range.0;
         let joined = self.bytes.join(0);
         // A long value; what is short grows as it comes, and need not be there before.
         if bytes > SCAN_BYTES_MAX {
             joined.reserve_exact(usize::try_from(bytes).unwrap_or(0));
         }
         self.content.append(access, range, joined).await
+    }
+
+    /// Adds what was read ahead.
+    fn add(&mut self, bytes: Vec<u8>) {
+        let joined = self.bytes.join(0);
+        if joined.is_empty() {
+            *joined = bytes;
+        } else {
+            joined.extend_from_slice(&bytes);
+        }
+    }
+
+    /// Begins to read what follows, up to `limit`, once a scan has become a long one.
+    async fn look_ahead(&mut self, limit: u64) {
+        debug_assert!(self.next.is_none(), "a window that was moved on has used what was ahead");
+        let from = self.end();
+        let to = (from + SCAN_BYTES_MAX).next_multiple_of(self.content.unit_bytes());
+        let to = to.min(self.content.size());
+        let is_long = self.access == Access::Scan && self.ahead_bytes == SCAN_BYTES_MAX;
+        if self.looks_ahead && is_long && !self.is_careful && to <= limit && from < to {
+            self.next = Some(Ahead::begin(self.content.clone(), (from, to)).await);
+        }
     }
 
     /// Starts afresh at the unit that holds `at`.
@@ -284,10 +375,12 @@ impl Window {
 
     /// Charges the read with the memory that the window has now. Pages are the cache's.
     fn settle(&mut self) {
-        self.charge.set(match &self.bytes {
+        let held = match &self.bytes {
             Bytes::Read(_) => 0,
             Bytes::Joined(bytes) => bytes.capacity() as u64,
-        });
+        };
+        let next = self.next.as_ref().map_or(0, |next| next.to - next.from);
+        self.charge.set(held + next);
     }
 
     /// Makes `needed` bytes from `at` available, reading ahead, though not past `limit` unless they
@@ -339,6 +432,7 @@ impl Window {
         let ahead = ahead.max(wanted);
         self.append(ahead, keep).await?;
         debug_assert!(self.holds(at, needed), "{at}..{wanted} was read, and is not at hand");
+        self.look_ahead(limit).await;
         self.settle();
         self.double_ahead();
         Ok(())
@@ -379,6 +473,7 @@ mod tests {
     use super::*;
     use crate::admission::{Admission, FailFast, LevelId, ReadMemory};
     use crate::cache::PageCache;
+    use crate::checksum::crc32;
     use crate::clock::SimulatedClock;
     use crate::policy::admission::ReadClass;
     use crate::policy::event::EntryKind;
@@ -402,6 +497,51 @@ mod tests {
         match &window.bytes {
             Bytes::Read(page) => page.len() as u64,
             Bytes::Joined(bytes) => bytes.capacity() as u64,
+        }
+    }
+
+    /// What a scan reads while the window is used is what it would read then, and it fails no
+    /// sooner.
+    #[test]
+    fn what_a_long_scan_reads_ahead_is_what_comes_next() {
+        let content: Vec<u8> = (0..4u64 << 20).map(|at| (at * 31 / 7) as u8).collect();
+        let crcs: Vec<u32> = content.chunks(PAGE as usize).map(crc32).collect();
+        let size = content.len() as u64;
+        for damaged in [None, Some(3 << 20)] {
+            let (disk, path) = (MemoryDisk::default(), PathBuf::from("/data/scanned"));
+            let mut stored = content.clone();
+            if let Some(at) = damaged {
+                stored[at as usize + 5] ^= 1;
+            }
+            disk.set_content(&path, stored);
+            let (cache, kind) = (PageCache::new(1 << 20, 1), EntryKind::DataPage);
+            let checks = Checks::Pages(crcs.clone());
+            let opening = CheckedFile::open(&disk, cache, (path, kind), None, checks);
+            let file = Content::Plain(block_on(opening).unwrap());
+            let mut window = Window::new(file, Access::Scan).looking_ahead(true);
+            let mut has_read_ahead = false;
+            let mut at = 0;
+            let ended = loop {
+                if at + 777 > size {
+                    break Ok(());
+                }
+                if let Err(error) = block_on(window.advance(at, 777, size)) {
+                    break Err(error);
+                }
+                has_read_ahead |= window.next.is_some();
+                let wanted = &content[at as usize..][..777];
+                assert_eq!(window.bytes_from(at).get(..777), Some(wanted), "at {at}");
+                at += 777;
+            };
+            assert!(has_read_ahead, "a scan of 4 MiB is a long one");
+            match (ended, damaged) {
+                (Ok(()), None) => {}
+                (Err(Error::Corrupt(corruption)), Some(damaged)) => {
+                    assert_eq!(corruption.offset, damaged, "the page that is damaged");
+                    assert!(at + 2 * SCAN_BYTES_MAX > damaged, "{at} is long before {damaged}");
+                }
+                (ended, _) => panic!("damaged {damaged:?}: {ended:?} at {at}"),
+            }
         }
     }
 
