@@ -24,7 +24,7 @@ mod tests;
 
 pub use attach::{AttachProgress, Attached, AttachedFile, Attachment, OnUnknown};
 pub use calls::{BatchStream, Deciding, Getting, GettingMany, Scan, Under, WriteBatch, Writing};
-pub use catalog::Catalog;
+pub use catalog::{Catalog, DEFAULT_KEYSPACE};
 pub use compaction::{CompactionReport, SstableReport};
 pub use database::{Database, Options};
 pub use definition::{AlteredTable, ColumnChange, NewColumn};

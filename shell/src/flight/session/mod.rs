@@ -23,6 +23,7 @@ use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use tidegate_engine::clock::Clock;
+use tidegate_engine::database::DEFAULT_KEYSPACE;
 use tidegate_engine::hex::Hex;
 use tidegate_engine::{Database, SchemaRef};
 use tonic::metadata::MetadataMap;
@@ -163,7 +164,7 @@ impl Entry {
         let is_plain = || {
             let session = &self.session;
             matches!(name, Name::Connection(..))
-                && session.query.is_plain(template, &SessionOptions::default().keyspace)
+                && session.query.is_plain(template, DEFAULT_KEYSPACE)
                 && lock(&session.options).is_empty()
                 && lock(&session.dropped).is_empty()
         };
@@ -220,7 +221,7 @@ impl Sessions {
 
     /// A session of this name, which shares the memory of all.
     pub(super) fn named(&self, name: &str) -> query::Session {
-        self.template.apart(&SessionOptions::default().keyspace, name)
+        self.template.apart(DEFAULT_KEYSPACE, name)
     }
 
     fn clock(&self) -> &Arc<dyn Clock> {
