@@ -25,7 +25,7 @@ use super::outcome::{Outcome, batch, text_schema};
 use super::parse::{Name, Operands, TableName, Using, UsingValue, Write, WriteKind};
 use super::plan::deep;
 use super::session::Session;
-use super::setting::SERVICE_LEVEL;
+use super::setting::{SERVICE_LEVEL, check_name};
 use super::statements::Command;
 use super::types::assign;
 use super::watch;
@@ -88,8 +88,14 @@ impl Session {
         .boxed()
     }
 
-    /// Errors: `NotFound` for a service level that does not exist.
+    /// Errors: `NotFound` for a setting or service level that does not exist.
     fn check_setting(&self, set: &SetStatement) -> Result<()> {
+        let name = match set {
+            SetStatement::SetVariable(set) => &set.variable,
+            SetStatement::ResetVariable(reset) => &reset.variable,
+            _ => return Ok(()),
+        };
+        check_name(name, self.context.state_ref().read().config_options())?;
         match set {
             SetStatement::SetVariable(SetVariable { variable, value })
                 if variable == SERVICE_LEVEL =>

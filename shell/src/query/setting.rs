@@ -1,18 +1,21 @@
 //! Our own settings of a session, `SET tidegate.… = …`, and the terms of a statement that follow.
 
+use std::any::Any;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::common::extensions_options;
-use datafusion::config::{ConfigExtension, ConfigOptions};
+use datafusion::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::prelude::SessionConfig;
 use tidegate_engine::{Catalog, DEFAULT_LEVEL, Terms};
 
+use super::error::{ErrorKind, QueryError, Result, nearest};
 use super::limit::ResultLimits;
 
 extensions_options! {
-    /// See the head of this file.
-    pub struct Settings {
+    /// What [`Settings`] hold.
+    pub struct Fields {
         /// Reads ask the row cache for nothing and leave nothing in the caches
         pub bypass_cache: bool, default = false
         /// Statements that name their partition run without the planner
@@ -28,8 +31,47 @@ extensions_options! {
     }
 }
 
+/// See the head of this file. DataFusion lists settings by the names that their extension gives
+/// them: these are the full ones.
+#[derive(Debug, Clone, Default)]
+pub struct Settings(Fields);
+
 impl ConfigExtension for Settings {
     const PREFIX: &'static str = "tidegate";
+}
+
+impl ExtensionOptions for Settings {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> datafusion::common::Result<()> {
+        ExtensionOptions::set(&mut self.0, key, value)
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        let with_prefix = |entry: ConfigEntry| {
+            let key = format!("{}.{}", Self::PREFIX, entry.key);
+            ConfigEntry { key, ..entry }
+        };
+        self.0.entries().into_iter().map(with_prefix).collect()
+    }
+}
+
+impl Deref for Settings {
+    type Target = Fields;
+
+    fn deref(&self) -> &Fields {
+        &self.0
+    }
 }
 
 /// Whether reads go past the caches.
@@ -52,6 +94,26 @@ pub fn result_limits(options: &ConfigOptions) -> ResultLimits {
     }
 }
 
+/// Settings of the process, which sessions do not list.
+const OF_PROCESS: &str = "datafusion.runtime.";
+
+/// Errors: `NotFound` for a setting that does not exist, naming the one that was meant.
+pub fn check_name(name: &str, options: &ConfigOptions) -> Result<()> {
+    let entries = options.entries();
+    let known = || entries.iter().map(|entry| entry.key.as_str());
+    if name.starts_with(OF_PROCESS) || known().any(|key| key == name) {
+        return Ok(());
+    }
+    let is_end = |key: &&str| key.strip_suffix(name).is_some_and(|start| start.ends_with('.'));
+    let meant = known().find(is_end).or_else(|| nearest(name, known()));
+    let message = format!("there is no setting '{name}'");
+    let error = QueryError::new(ErrorKind::NotFound, message);
+    Err(match meant {
+        Some(meant) => error.with_help(format!("did you mean {meant}?")),
+        None => error.with_help("SHOW ALL lists the settings"),
+    })
+}
+
 /// Full name of the setting.
 pub const SERVICE_LEVEL: &str = "tidegate.service_level";
 
@@ -63,7 +125,7 @@ pub fn service_level(options: &ConfigOptions) -> &str {
 /// Sets it.
 pub fn set_service_level(options: &mut ConfigOptions, name: &str) {
     if let Some(settings) = options.extensions.get_mut::<Settings>() {
-        settings.service_level = name.to_owned();
+        settings.0.service_level = name.to_owned();
     }
 }
 

@@ -56,12 +56,20 @@ async fn levels_are_made_listed_changed_and_dropped() {
         ("ATTACH SERVICE LEVEL gold TO ann", ErrorKind::NotFound, "'ann'"),
         ("SELECT v FROM t USING SERVICE LEVEL golf", ErrorKind::NotFound, "'golf'"),
         ("SET tidegate.service_level = golf", ErrorKind::NotFound, "'golf'"),
+        ("SET service_level = gold", ErrorKind::NotFound, "setting 'service_level'"),
+        ("SET tidegate.nothing = 1", ErrorKind::NotFound, "setting 'tidegate.nothing'"),
     ] {
         let error = world.error(text).await;
         assert_eq!(error.kind, kind, "{text}: {error}");
         assert!(error.message.contains(says), "{text}: {error}");
         assert!(error.span.is_some() || text.starts_with("SET"), "{text}: {error}");
     }
+    let help = world.error("SET service_level = gold").await.help.unwrap();
+    assert_eq!(help, "did you mean tidegate.service_level?");
+    let help = world.error("SET tidegate.service_levels = gold").await.help.unwrap();
+    assert_eq!(help, "did you mean tidegate.service_level?");
+    let shown = world.rows("SHOW tidegate.service_level").await;
+    assert!(shown.contains("| tidegate.service_level | default |"), "{shown}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
