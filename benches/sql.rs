@@ -2,7 +2,9 @@
 //! no more than it must.
 //!
 //! A session runs in this process on two shards. Beside TPC-H stands plain DataFusion over Parquet
-//! files of the same rows, in the same process and run.
+//! files of the same rows, in the same process and run. `TIDEGATE_SLT` names the folder of
+//! DataFusion's published records, as in `tests/slt`; without it that row is left out, and the run
+//! says so.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark stops where it fails")]
 
@@ -11,6 +13,8 @@
 mod frame;
 #[path = "sql/join.rs"]
 mod join;
+#[path = "sql/records.rs"]
+mod records;
 #[path = "sql/shapes.rs"]
 mod shapes;
 #[allow(dead_code, reason = "a benchmark uses of the tables what it needs")]
@@ -40,5 +44,6 @@ fn main() {
         shapes::print(&arguments).await;
         tracing::print(&arguments).await;
         tpch::print(&arguments).await;
+        records::print(&arguments).await;
     });
 }

@@ -20,6 +20,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::{LogicalPlan, Union};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement as SqlStatement;
+use tidegate_engine::database::DEFAULT_KEYSPACE;
 use tidegate_engine::{DEFAULT_LEVEL, Database, SchemaRef, ServiceLevel, TableSchema, Terms};
 
 use super::access::Caller;
@@ -43,7 +44,7 @@ use super::scan::{OnlyShard, token};
 use super::setting::{self, Settings, Stamp};
 use super::system::SYSTEM_KEYSPACE;
 use super::types::identifier::time_uuid;
-use super::types::{growing, named_cast, seeking};
+use super::types::{growing, named_cast, seeking, series};
 use super::watch::journal::Journal;
 use super::watch::tracing::{Tracing, TracingMode};
 use super::write::braces;
@@ -93,7 +94,7 @@ pub struct SessionOptions {
 impl Default for SessionOptions {
     fn default() -> Self {
         SessionOptions {
-            keyspace: "default".to_owned(),
+            keyspace: DEFAULT_KEYSPACE.to_owned(),
             target_partitions: None,
             progress: None,
             local_files: true,
@@ -127,30 +128,36 @@ pub struct Session {
     pub(super) caller: Caller,
 }
 
+/// The settings that a session begins with.
+fn config(keyspace: &str, partitions: usize) -> SessionConfig {
+    let mut config = SessionConfig::new()
+        .with_default_catalog_and_schema(CATALOG, keyspace)
+        .with_create_default_catalog_and_schema(false)
+        .with_information_schema(true)
+        .with_target_partitions(partitions)
+        .with_round_robin_repartition(false)
+        .with_prefer_existing_sort(true);
+    let settings = config.options_mut();
+    settings.extensions.insert(Settings::default());
+    settings.sql_parser.collect_spans = true;
+    settings.sql_parser.parse_float_as_decimal = true;
+    settings.execution.sort_pushdown_buffer_capacity = SORT_BUFFER_BYTES;
+    // Fields of unions and conditions are declared otherwise than they are computed, which is
+    // all that this check would see.
+    settings.execution.skip_physical_aggregate_schema_check = true;
+    // Groups with a LIMIT that are kept in a heap: DataFusion 55.2 does not find NaN among them
+    // again, and panics.
+    settings.optimizer.enable_topk_aggregation = false;
+    config
+}
+
 impl Session {
     /// A session in the keyspace of `options`.
     ///
     /// Errors: `NotFound` when that keyspace does not exist.
     pub fn new(database: Database, options: SessionOptions) -> Result<Self> {
         let partitions = options.target_partitions.unwrap_or(database.shard_count() as usize);
-        let mut config = SessionConfig::new()
-            .with_default_catalog_and_schema(CATALOG, &options.keyspace)
-            .with_create_default_catalog_and_schema(false)
-            .with_information_schema(true)
-            .with_target_partitions(partitions.max(1))
-            .with_round_robin_repartition(false)
-            .with_prefer_existing_sort(true);
-        let settings = config.options_mut();
-        settings.extensions.insert(Settings::default());
-        settings.sql_parser.collect_spans = true;
-        settings.sql_parser.parse_float_as_decimal = true;
-        settings.execution.sort_pushdown_buffer_capacity = SORT_BUFFER_BYTES;
-        // Fields of unions and conditions are declared otherwise than they are computed, which is
-        // all that this check would see.
-        settings.execution.skip_physical_aggregate_schema_check = true;
-        // Groups with a LIMIT that are kept in a heap: DataFusion 55.2 does not find NaN among them
-        // again, and panics.
-        settings.optimizer.enable_topk_aggregation = false;
+        let config = config(&options.keyspace, partitions.max(1));
         let runtime = runtime(&options.memory)?;
         let state = SessionStateBuilder::new()
             .with_config(config)
@@ -181,6 +188,9 @@ impl Session {
         let widened = seeking::widened(context.state().scalar_functions().values());
         guarded.into_iter().chain(widened).for_each(|function| context.register_udf(function));
         aggregate::functions().into_iter().for_each(|function| context.register_udaf(function));
+        for (name, function) in series::functions(&context.state()) {
+            context.register_udtf(name, function);
+        }
         let replay = ReplayFunction::new(engine, options.local_files);
         context.register_udtf(REPLAY_FUNCTION, Arc::new(replay));
         let context: Context = Box::new(Arc::new(context));

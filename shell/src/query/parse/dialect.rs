@@ -4,6 +4,7 @@
 //! |---|---|
 //! | the right operand of `IS [NOT] DISTINCT FROM` ends at AND and OR | sqlparser 0.62 reads a whole expression there: <https://github.com/apache/datafusion-sqlparser-rs/pull/2436> |
 //! | `{'k': 1}`, `{'a'}`, `{}` | literals of CQL for maps, sets and values of user types |
+//! | `x -> x + 1` | functions over the elements of arrays take it |
 
 use std::any::TypeId;
 
@@ -76,6 +77,11 @@ impl Dialect for TideDialect {
             true => Expr::IsDistinctFrom(left, right),
             false => Expr::IsNotDistinctFrom(left, right),
         }))
+    }
+
+    // `x -> x + 1` as an argument of `array_transform` and its like.
+    fn supports_lambda_functions(&self) -> bool {
+        true
     }
 
     as_generic! {

@@ -14,3 +14,4 @@ pub mod narrow;
 pub mod number;
 pub mod rewrite;
 pub mod seeking;
+pub mod series;

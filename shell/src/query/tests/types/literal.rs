@@ -313,3 +313,29 @@ async fn timestamps_that_nanoseconds_do_not_reach_are_asked_for() {
     assert_eq!(world.column(literal).await, ["1600-01-01T00:00:00.000001"]);
     assert!(world.error("SELECT pk FROM t WHERE ts < '9999-13-31'").await.message.contains("13"));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn series_of_instants_and_functions_over_elements() {
+    let world = World::new().await;
+    let days = "SELECT value::text FROM generate_series(TIMESTAMP '2023-01-01 00:00:00', \
+                TIMESTAMP '2023-01-02 12:00:00', INTERVAL '12' HOUR)";
+    assert_eq!(
+        world.column(days).await,
+        [
+            "2023-01-01T00:00:00",
+            "2023-01-01T12:00:00",
+            "2023-01-02T00:00:00",
+            "2023-01-02T12:00:00"
+        ]
+    );
+    let far = "SELECT * FROM range(TIMESTAMP '9999-01-01 00:00:00', NULL, INTERVAL '1' DAY)";
+    let error = world.error(far).await;
+    assert!(error.message.contains("Timestamp(ns)"), "nanoseconds end in 2262: {error}");
+    let lists = "SELECT array_to_string(array_transform([1, 2, 3], x -> x * 2), ',') || ' ' \
+                 || array_to_string(array_filter([1, 2, 3], x -> x > 1), ',')";
+    assert_eq!(world.column(lists).await, ["2,4,6 2,3"]);
+    world.run("CREATE TABLE l (pk int PRIMARY KEY, v list<int>)").await;
+    world.run("INSERT INTO l VALUES (1, [3, 4])").await;
+    let stored = "SELECT array_to_string(array_transform(v, x -> x + pk), ',') FROM l";
+    assert_eq!(world.column(stored).await, ["4,5"]);
+}
