@@ -9,10 +9,8 @@ struct Line {
     file: &'static str,
     /// Words of the statement; empty for all of the file.
     words: &'static str,
-    reason: &'static str,
-    /// Records that it stands for, and those of them that hold all the same.
-    met: usize,
-    holding: usize,
+    /// A record fits.
+    is_met: bool,
 }
 
 /// See the head of this file.
@@ -28,36 +26,32 @@ impl Expected {
                 panic!("a line of expected.txt has a file, words and a reason: {line}")
             };
             assert!(!reason.is_empty(), "a line of expected.txt says why: {line}");
-            Line { file, words, reason, met: 0, holding: 0 }
+            Line { file, words, is_met: false }
         };
         Expected(lines.map(line).collect())
     }
 
-    fn line(&mut self, file: &str, sql: &str) -> Option<&mut Line> {
+    fn meet(&mut self, fits: impl Fn(&Line) -> bool) -> bool {
+        let line = self.0.iter_mut().find(|line| fits(line));
+        line.map(|line| line.is_met = true).is_some()
+    }
+
+    /// Whether all of a file is listed.
+    pub fn has_whole(&mut self, file: &str) -> bool {
+        self.meet(|line| {
+            line.words.is_empty() && !line.file.is_empty() && file.starts_with(line.file)
+        })
+    }
+
+    /// Whether a record is listed.
+    pub fn lists(&mut self, file: &str, sql: &str) -> bool {
         let sql = sql.to_lowercase();
-        let is_of = |line: &&mut Line| {
-            file.starts_with(line.file) && sql.contains(&line.words.to_lowercase())
-        };
-        self.0.iter_mut().find(is_of)
+        self.meet(|line| file.starts_with(line.file) && sql.contains(&line.words.to_lowercase()))
     }
 
-    /// Why a record need not hold, where it is listed.
-    pub fn reason(&mut self, file: &str, sql: &str) -> Option<&'static str> {
-        let line = self.line(file, sql)?;
-        line.met += 1;
-        Some(line.reason)
-    }
-
-    /// A listed record holds.
-    pub fn holds(&mut self, file: &str, sql: &str) {
-        if let Some(line) = self.line(file, sql) {
-            line.holding += 1;
-        }
-    }
-
-    /// Every line stands for a record that does not hold.
+    /// Every line fits a record.
     pub fn check(&self) {
-        let idle: Vec<&Line> = self.0.iter().filter(|line| line.met == line.holding).collect();
-        assert!(idle.is_empty(), "lines of expected.txt that stand for nothing: {idle:#?}");
+        let idle: Vec<&Line> = self.0.iter().filter(|line| !line.is_met).collect();
+        assert!(idle.is_empty(), "lines of expected.txt that fit no record: {idle:#?}");
     }
 }

@@ -6,8 +6,8 @@
 //! made is a matter of each engine. A record that expects an error holds where the engine refuses
 //! as well: words differ.
 //!
-//! `expected.txt` lists what is not as there, each with a reason; a line that no longer applies
-//! fails the test too.
+//! `expected.txt` lists what is not as there, each with a reason; a line that fits no record fails
+//! the test too. What holds or not by the memory at hand is listed as well.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
 

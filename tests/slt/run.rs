@@ -3,11 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use futures::{StreamExt, stream};
 use tidegate::query::{Session, SessionOptions};
 use tidegate_engine::{Database, Durability, Options};
 
 use super::expected::Expected;
 use super::record::{Asked, Held};
+
+/// Files that are asked side by side.
+const FILES_AT_ONCE: usize = 4;
 
 /// All files below a folder, by name.
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -40,7 +44,25 @@ impl Count {
     }
 }
 
-/// Asks them all.
+/// The records of one file and what became of each; those about tables are counted only.
+struct Answered {
+    file: String,
+    of_tables: usize,
+    records: Vec<(Asked, Held)>,
+}
+
+async fn ask(session: Session, file: String, path: PathBuf) -> Answered {
+    let (of_tables, others): (Vec<Asked>, Vec<Asked>) =
+        Asked::of_file(&path).into_iter().partition(Asked::needs_table);
+    let mut records = Vec::with_capacity(others.len());
+    for asked in others {
+        let held = asked.ask(&session).await;
+        records.push((asked, held));
+    }
+    Answered { file, of_tables: of_tables.len(), records }
+}
+
+/// Asks them all, some files at once. A file that is listed whole is not asked.
 pub async fn run(folder: &Path) -> (Count, Expected) {
     let directory = tempfile::tempdir().unwrap();
     let mut options = Options::new(directory.path());
@@ -49,28 +71,37 @@ pub async fn run(folder: &Path) -> (Count, Expected) {
     let database = Database::open(options).await.unwrap();
     let mut expected = Expected::read();
     let mut count = Count::default();
+    let mut asking = Vec::new();
     for path in files(folder) {
-        let name = path.strip_prefix(folder).unwrap().display().to_string();
+        let file = path.strip_prefix(folder).unwrap().display().to_string();
+        if expected.has_whole(&file) {
+            let records = Asked::of_file(&path);
+            let others = records.iter().filter(|asked| !asked.needs_table()).count();
+            count.listed += others;
+            count.of_tables += records.len() - others;
+            continue;
+        }
         let session = Session::new(database.clone(), SessionOptions::default()).unwrap();
-        for asked in Asked::of_file(&path) {
-            if asked.needs_table() {
-                count.of_tables += 1;
-                continue;
-            }
-            match (asked.ask(&session).await, expected.reason(&name, &asked.sql)) {
-                (Held::Yes, None) => count.holding += 1,
-                (Held::Yes, Some(_)) => {
-                    count.holding += 1;
-                    expected.holds(&name, &asked.sql);
-                }
-                (Held::No(_), Some(_)) => count.listed += 1,
-                (Held::No(why), None) => {
+        asking.push(ask(session, file, path));
+    }
+    let asking = asking.into_iter().map(tokio::spawn);
+    let mut answered = stream::iter(asking).buffered(FILES_AT_ONCE);
+    while let Some(answered) = answered.next().await {
+        let Answered { file, of_tables, records } = answered.unwrap();
+        count.of_tables += of_tables;
+        for (asked, held) in records {
+            let is_listed = expected.lists(&file, &asked.sql);
+            match held {
+                Held::Yes => count.holding += 1,
+                Held::No(_) if is_listed => count.listed += 1,
+                Held::No(why) => {
                     let line = asked.line;
-                    count.differing.push(format!("{name}:{line}: {}\n{why}", asked.sql));
+                    count.differing.push(format!("{file}:{line}: {}\n{why}", asked.sql));
                 }
             }
         }
     }
+    drop(answered);
     database.close().await.unwrap();
     (count, expected)
 }

@@ -8,6 +8,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
+use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use tidegate_engine::{PartitionKey, Value, runtime};
 
@@ -369,6 +370,28 @@ async fn a_query_that_needs_more_memory_than_there_is_fails_alone() {
     let error = world.error(sort).await;
     assert_eq!(error.kind, ErrorKind::Overloaded, "{error}");
     assert_eq!(world.column("SELECT count(*) FROM generate_series(1, 10)").await, ["10"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_goes_on_is_shown_though_no_query_gets_a_turn() {
+    let memory = crate::query::QueryMemory::new(Some(16 << 20));
+    let options = super::SessionOptions { memory: memory.clone(), ..Default::default() };
+    let world = World::with(options).await;
+    world.run("CREATE TABLE t (pk int PRIMARY KEY, v int)").await;
+    let mut turns = Vec::new();
+    while let Some(Ok(turn)) = memory.turn().now_or_never() {
+        turns.push(turn);
+    }
+    assert!(turns.len() > 1, "{} queries have a turn", turns.len());
+    world.run("SHOW READS").await;
+    world.run("SHOW MEMORY").await;
+    world.run("SELECT max(name) FROM system.metrics WHERE name > 'c'").await;
+    let asked = "SELECT count(*) FROM t WHERE v > 1 AND pk IN (SELECT count(*) FROM system.reads)";
+    let mut waits = std::pin::pin!(world.run(asked));
+    let soon = std::time::Duration::from_millis(50);
+    assert!(tokio::time::timeout(soon, &mut waits).await.is_err(), "a query got no turn");
+    turns.pop();
+    waits.await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
