@@ -35,7 +35,7 @@ use futures::future::LocalBoxFuture;
 use super::fill::{Population, Target};
 use super::pace::FillPace;
 use super::read::CachedRead;
-use super::tree::{NO_SLOT, PASSED_AT_ONCE_MAX, ROWS_AT_ONCE, Version};
+use super::tree::{NO_SLOT, Out, PASSED_AT_ONCE_MAX, Version};
 use super::{Handle, RowCache, Underlying};
 use crate::cache::budget::Arrival;
 use crate::config::FRAGMENTS_PER_FILL_MAX;
@@ -653,27 +653,12 @@ impl RingRead {
 
 /// Hands over rows side by side; how many were taken where the sink has enough.
 fn give<'a>(
-    rows: impl Iterator<Item = &'a FlatRow>,
+    rows: impl Iterator<Item = &'a FlatRow> + Clone,
     sink: &mut dyn FragmentSink,
 ) -> ControlFlow<usize> {
-    let mut given = 0;
-    let mut rows = rows.peekable();
-    while let Some(first) = rows.peek() {
-        let mut lot = [*first; ROWS_AT_ONCE];
-        let mut count = 0;
-        for (at, row) in lot.iter_mut().zip(rows.by_ref()) {
-            *at = row;
-            count += 1;
-        }
-        match sink.rows(&lot[..count]) {
-            ControlFlow::Continue(()) => given += count,
-            ControlFlow::Break(taken) => {
-                debug_assert!(taken > 0 && taken <= count, "a sink takes some of what it gets");
-                return ControlFlow::Break(given + taken);
-            }
-        }
-    }
-    ControlFlow::Continue(())
+    let mut out = Out::new(sink);
+    let given = out.run(rows);
+    if out.is_full { ControlFlow::Break(given) } else { ControlFlow::Continue(()) }
 }
 
 impl FragmentSource for RingRead {

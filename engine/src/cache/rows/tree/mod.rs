@@ -22,4 +22,4 @@ pub use inspect::{CachedEntry, CachedPartition};
 pub(in crate::cache) use place::PlaceRef;
 pub(super) use place::are_same;
 pub(super) use version::{AtRow, NO_SLOT, Version};
-pub(super) use walk::{Known, Out, PASSED_AT_ONCE_MAX, ROWS_AT_ONCE, Step, Walk, sought};
+pub(super) use walk::{Known, Out, PASSED_AT_ONCE_MAX, Step, Walk, sought};

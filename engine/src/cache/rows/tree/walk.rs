@@ -22,7 +22,7 @@ use crate::schema::ClusteringKey;
 pub(in crate::cache::rows) const PASSED_AT_ONCE_MAX: usize = if cfg!(test) { 3 } else { 1024 };
 
 /// Rows that a walk hands over at once: what they point to is fetched side by side.
-pub(in crate::cache::rows) const ROWS_AT_ONCE: usize = 32;
+const ROWS_AT_ONCE: usize = 32;
 
 /// Where a walk through a version stopped.
 #[derive(Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl<'a, S: FragmentSink + ?Sized> Out<'a, S> {
 
     /// Walks a run of plain entries while the sink takes more; returns how many it passed.
     #[inline]
-    fn run<'t>(&mut self, mut run: impl Iterator<Item = &'t FlatRow> + Clone) -> usize {
+    pub fn run<'t>(&mut self, mut run: impl Iterator<Item = &'t FlatRow> + Clone) -> usize {
         let Some(first) = run.clone().next() else { return 0 };
         let mut rows = [first; ROWS_AT_ONCE];
         let mut passed = 0;
