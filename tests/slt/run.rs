@@ -44,22 +44,21 @@ impl Count {
     }
 }
 
-/// The records of one file and what became of each; those about tables are counted only.
-struct Answered {
-    file: String,
-    of_tables: usize,
-    records: Vec<(Asked, Held)>,
+/// How many records of a file are about tables, and the others.
+fn questions(path: &Path) -> (usize, Vec<Asked>) {
+    let (of_tables, others): (Vec<Asked>, Vec<Asked>) =
+        Asked::of_file(path).into_iter().partition(Asked::needs_table);
+    (of_tables.len(), others)
 }
 
-async fn ask(session: Session, file: String, path: PathBuf) -> Answered {
-    let (of_tables, others): (Vec<Asked>, Vec<Asked>) =
-        Asked::of_file(&path).into_iter().partition(Asked::needs_table);
-    let mut records = Vec::with_capacity(others.len());
-    for asked in others {
+/// What becomes of the records of a file.
+async fn ask(session: Session, file: String, all: Vec<Asked>) -> (String, Vec<(Asked, Held)>) {
+    let mut records = Vec::with_capacity(all.len());
+    for asked in all {
         let held = asked.ask(&session).await;
         records.push((asked, held));
     }
-    Answered { file, of_tables: of_tables.len(), records }
+    (file, records)
 }
 
 /// Asks them all, some files at once. A file that is listed whole is not asked.
@@ -74,21 +73,19 @@ pub async fn run(folder: &Path) -> (Count, Expected) {
     let mut asking = Vec::new();
     for path in files(folder) {
         let file = path.strip_prefix(folder).unwrap().display().to_string();
+        let (of_tables, others) = questions(&path);
+        count.of_tables += of_tables;
         if expected.has_whole(&file) {
-            let records = Asked::of_file(&path);
-            let others = records.iter().filter(|asked| !asked.needs_table()).count();
-            count.listed += others;
-            count.of_tables += records.len() - others;
+            count.listed += others.len();
             continue;
         }
         let session = Session::new(database.clone(), SessionOptions::default()).unwrap();
-        asking.push(ask(session, file, path));
+        asking.push(ask(session, file, others));
     }
     let asking = asking.into_iter().map(tokio::spawn);
     let mut answered = stream::iter(asking).buffered(FILES_AT_ONCE);
     while let Some(answered) = answered.next().await {
-        let Answered { file, of_tables, records } = answered.unwrap();
-        count.of_tables += of_tables;
+        let (file, records) = answered.unwrap();
         for (asked, held) in records {
             let is_listed = expected.lists(&file, &asked.sql);
             match held {
