@@ -96,11 +96,11 @@ pub(crate) fn scoped<F: Future, S: Scope>(future: F, scope: S) -> Scoped<F, S> {
     Scoped { future, scope }
 }
 
-/// A poll within the scope.
-struct Entered<'a, S: Scope>(&'a mut S);
+/// A poll, or other work, within the scope; it ends where this is dropped.
+pub(crate) struct Entered<'a, S: Scope>(&'a mut S);
 
 impl<'a, S: Scope> Entered<'a, S> {
-    fn new(scope: &'a mut S) -> Self {
+    pub(crate) fn new(scope: &'a mut S) -> Self {
         scope.enter();
         Entered(scope)
     }

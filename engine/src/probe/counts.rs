@@ -135,13 +135,14 @@ impl AddAssign for ReadStats {
     }
 }
 
-/// The counters of a read that is under way.
+/// The counters of a read that is under way. One thread adds to them, others look at them.
 #[derive(Debug, Default)]
 pub(super) struct Counters([AtomicU64; Count::ALL.len()]);
 
 impl Counters {
     pub fn add(&self, what: Count, by: u64) {
-        self.0[what as usize].fetch_add(by, Ordering::Relaxed);
+        let counter = &self.0[what as usize];
+        counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
     }
 
     pub fn stats(&self) -> ReadStats {

@@ -1,25 +1,32 @@
 //! The probe of the task that is polled: how code below a read finds it.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::future::Future;
-use std::sync::Arc;
 
 use super::counts::Count;
 use super::watch::OnShard;
-use crate::scoped::{Within, scoped};
+use crate::scoped::{Entered, Within, scoped};
 
 thread_local! {
-    static CURRENT: RefCell<Option<Arc<OnShard>>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<OnShard>> = const { RefCell::new(None) };
 }
 
-/// Runs a read that `probe` watches. Tasks that it spawns are not watched.
-pub fn probed<F: Future>(probe: Arc<OnShard>, future: F) -> impl Future<Output = F::Output> {
-    scoped(future, Within::new(Some(probe), |probe| CURRENT.replace(probe)))
+/// Runs a read that `probe` watches, or nobody. Tasks that it spawns are not watched.
+pub fn probed<F: Future>(probe: Option<OnShard>, future: F) -> impl Future<Output = F::Output> {
+    scoped(future, Within::new(probe, |probe| CURRENT.replace(probe)))
+}
+
+/// The same for work that waits for nothing.
+pub fn within<T>(probe: &Option<OnShard>, work: impl FnOnce() -> T) -> T {
+    let mut within = Within::new(probe.clone(), |probe| CURRENT.replace(probe));
+    let _entered = Entered::new(&mut within);
+    work()
 }
 
 /// The probe of the read that this thread works for.
 #[inline]
-pub fn current() -> Option<Arc<OnShard>> {
+pub fn current() -> Option<OnShard> {
     CURRENT.with_borrow(Clone::clone)
 }
 
@@ -41,7 +48,7 @@ pub fn count_by(what: Count, by: impl FnOnce() -> u64) {
 
 /// Notes a step of the read that this thread works for, if its steps are wanted.
 #[inline]
-pub fn note(text: impl FnOnce() -> String) {
+pub fn note<T: Into<Cow<'static, str>>>(text: impl FnOnce() -> T) {
     CURRENT.with_borrow(|current| {
         if let Some(probe) = current {
             probe.note(text);
@@ -60,7 +67,7 @@ pub fn timer(what: Count) -> Option<Timer> {
 /// See [`timer`].
 #[must_use]
 pub struct Timer {
-    probe: Arc<OnShard>,
+    probe: OnShard,
     what: Count,
     start_ns: u64,
 }
@@ -81,6 +88,7 @@ impl Drop for Timer {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use futures::FutureExt;
@@ -92,17 +100,17 @@ mod tests {
     #[test]
     fn a_probe_is_that_of_its_own_future_only() {
         let watch = Watch::new(SimulatedClock::new(0), Detail::Counts);
-        let [outer, inner] = ["outer", "inner"].map(|what| watch.read(what).on(0));
+        let [outer, inner] = ["outer", "inner"].map(|what| watch.read(Arc::new(what)).on(0));
         count(Count::Rows, 100);
         let work = async {
             count(Count::Rows, 1);
-            probed(inner.clone(), async { count(Count::Rows, 10) }).await;
+            probed(Some(inner.clone()), async { count(Count::Rows, 10) }).await;
             count(Count::Rows, 2);
         };
-        assert!(probed(outer.clone(), work).now_or_never().is_some());
+        assert!(probed(Some(outer.clone()), work).now_or_never().is_some());
         assert!(current().is_none());
         assert_eq!((outer.stats()[Count::Rows], inner.stats()[Count::Rows]), (3, 10));
-        let panics = probed(outer, async { panic!("as a task may") });
+        let panics = probed(Some(outer), async { panic!("as a task may") });
         let caught = std::panic::AssertUnwindSafe(panics).catch_unwind().now_or_never();
         let caught: Option<Result<(), _>> = caught;
         assert!(caught.is_some_and(|result| result.is_err()) && current().is_none());
@@ -111,7 +119,7 @@ mod tests {
     #[test]
     fn a_timer_counts_the_time_while_it_lives() {
         let clock = SimulatedClock::new(0);
-        let probe = Watch::new(clock.clone(), Detail::Counts).read("t").on(0);
+        let probe = Watch::new(clock.clone(), Detail::Counts).read(Arc::new("t")).on(0);
         assert!(timer(Count::TimeDisk).is_none());
         let work = async {
             let timer = timer(Count::TimeDisk);
@@ -119,7 +127,7 @@ mod tests {
             drop(timer);
             clock.advance(Duration::from_micros(5));
         };
-        assert!(probed(probe.clone(), work).now_or_never().is_some());
+        assert!(probed(Some(probe.clone()), work).now_or_never().is_some());
         assert_eq!(probe.stats()[Count::TimeDisk], 7000);
     }
 }

@@ -20,6 +20,6 @@ mod steps;
 mod watch;
 
 pub use counts::{Count, ReadStats};
-pub use current::{Timer, count, count_by, current, note, probed, timer};
+pub use current::{Timer, count, count_by, current, note, probed, timer, within};
 pub use steps::Step;
-pub use watch::{Detail, DiskRead, OnShard, Probe, ReadReport, Watch};
+pub use watch::{Detail, DiskRead, OnShard, Probe, ReadReport, Watch, What};

@@ -1,5 +1,9 @@
 //! The steps of a statement, as many as there is room for.
 
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+
 use crate::config::{STEP_BYTES_MAX, STEPS_BYTES_MAX, STEPS_MAX};
 
 /// Something that was done for a statement.
@@ -13,14 +17,17 @@ pub struct Step {
     pub class: Option<&'static str>,
     /// Bytes that it brought or took.
     pub bytes: Option<u64>,
-    pub text: String,
+    pub text: Cow<'static, str>,
 }
+
+/// Steps that take no memory of their own: those of a statement of which only the phases are kept.
+const PHASES: usize = 2;
 
 /// Steps in the order in which they were noted. Beyond a number of them, or of bytes of their
 /// texts, they are only counted.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
-    kept: Vec<Step>,
+    kept: SmallVec<[Step; PHASES]>,
     bytes: usize,
     left_out: u64,
 }
@@ -28,8 +35,8 @@ pub(super) struct Steps {
 impl Steps {
     pub fn add(&mut self, mut step: Step) {
         if step.text.len() > STEP_BYTES_MAX {
-            step.text.truncate(step.text.floor_char_boundary(STEP_BYTES_MAX));
-            step.text.push('…');
+            let end = step.text.floor_char_boundary(STEP_BYTES_MAX);
+            step.text = format!("{}…", &step.text[..end]).into();
         }
         if self.kept.len() >= STEPS_MAX || self.bytes + step.text.len() > STEPS_BYTES_MAX {
             self.left_out += 1;
@@ -41,7 +48,7 @@ impl Steps {
 
     /// Those that were kept, in the order of time, and how many were not.
     pub fn all(&self) -> (Vec<Step>, u64) {
-        let mut all = self.kept.clone();
+        let mut all = self.kept.to_vec();
         // Shards note theirs side by side.
         all.sort_by_key(|step| step.at_ns);
         (all, self.left_out)
@@ -53,7 +60,7 @@ mod tests {
     use super::*;
 
     fn step(at_ns: u64, text: String) -> Step {
-        Step { at_ns, shard: None, class: None, bytes: None, text }
+        Step { at_ns, shard: None, class: None, bytes: None, text: text.into() }
     }
 
     #[test]

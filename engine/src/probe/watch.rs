@@ -1,8 +1,14 @@
 //! A statement that is watched, its reads, and what each of them did on each shard.
+//!
+//! A session may watch every statement, so watching is cheap: a statement that reads one shard
+//! allocates its [`Watch`] and nothing else.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
+
+use smallvec::SmallVec;
 
 use super::counts::{Count, Counters, ReadStats};
 use super::steps::{Step, Steps};
@@ -12,8 +18,13 @@ use crate::config::WATCHED_READS_MAX;
 /// A statement that is watched. The first [`WATCHED_READS_MAX`] reads of it have counters of their
 /// own; those behind share the last ones.
 pub struct Watch {
-    shared: Arc<Shared>,
-    reads: Mutex<Vec<Arc<Probe>>>,
+    clock: Arc<dyn Clock>,
+    start_ns: u64,
+    detail: Detail,
+    /// Those of the first shard that is asked: most statements ask no other.
+    first: Counters,
+    steps: Mutex<Steps>,
+    reads: Mutex<SmallVec<[OneRead; 1]>>,
 }
 
 /// What is kept of a statement.
@@ -27,26 +38,41 @@ pub enum Detail {
     Steps,
 }
 
-/// What all reads of a statement have in common.
-struct Shared {
-    clock: Arc<dyn Clock>,
-    start_ns: u64,
-    detail: Detail,
-    steps: Mutex<Steps>,
+/// The shard, the class of I/O and the bytes of a step, as far as it has them.
+type StepOf = (Option<u32>, Option<&'static str>, Option<u64>);
+
+/// What a read reads, where somebody wants to see it.
+pub type What = Arc<dyn fmt::Display + Send + Sync>;
+
+/// A read as its statement knows it.
+struct OneRead {
+    what: What,
+    /// By shard, those that were asked.
+    shards: SmallVec<[(u32, Place); 1]>,
+}
+
+/// Where counters are.
+#[derive(Clone)]
+enum Place {
+    /// `Watch::first`.
+    First,
+    Own(Arc<Counters>),
 }
 
 /// One read of a statement, on all shards.
+#[derive(Clone)]
 pub struct Probe {
-    shared: Arc<Shared>,
-    what: String,
-    shards: Mutex<Vec<Arc<OnShard>>>,
+    watch: Arc<Watch>,
+    /// Its number among the reads of the statement.
+    number: usize,
 }
 
-/// What a read does on one shard.
+/// What a read does on one shard. Only the thread that runs the shard adds to it.
+#[derive(Clone)]
 pub struct OnShard {
-    shared: Arc<Shared>,
+    watch: Arc<Watch>,
     shard: u32,
-    counters: Counters,
+    place: Place,
 }
 
 /// What a read did, as of one moment.
@@ -76,117 +102,139 @@ impl Watch {
     /// A statement that begins now.
     pub fn new(clock: Arc<dyn Clock>, detail: Detail) -> Arc<Self> {
         let start_ns = clock.monotonic_ns();
-        let shared = Arc::new(Shared { clock, start_ns, detail, steps: Mutex::default() });
-        Arc::new(Watch { shared, reads: Mutex::default() })
+        let (first, steps, reads) = Default::default();
+        Arc::new(Watch { clock, start_ns, detail, first, steps, reads })
     }
 
     /// A read that is about to begin.
-    pub fn read(&self, what: impl Into<String>) -> Arc<Probe> {
+    pub fn read(self: &Arc<Self>, what: What) -> Probe {
         let mut reads = locked(&self.reads);
-        if reads.len() >= WATCHED_READS_MAX
-            && let Some(last) = reads.last()
-        {
-            return last.clone();
+        if reads.len() < WATCHED_READS_MAX {
+            reads.push(OneRead { what, shards: SmallVec::new() });
         }
-        let shared = self.shared.clone();
-        let probe = Arc::new(Probe { shared, what: what.into(), shards: Mutex::default() });
-        reads.push(probe.clone());
-        probe
+        Probe { watch: Arc::clone(self), number: reads.len() - 1 }
     }
 
     /// What its reads did so far, in the order in which they began.
     pub fn reads(&self) -> Vec<ReadReport> {
-        locked(&self.reads).iter().map(|probe| probe.report()).collect()
+        locked(&self.reads).iter().map(|read| self.report(read)).collect()
     }
 
     /// All of that together.
     pub fn stats(&self) -> ReadStats {
         let mut sum = ReadStats::default();
-        locked(&self.reads).iter().for_each(|probe| sum += probe.stats());
+        locked(&self.reads).iter().for_each(|read| sum += self.stats_of(read));
         sum
     }
 
     /// Notes a step of the statement itself, if steps are wanted.
-    pub fn note(&self, text: impl FnOnce() -> String) {
-        if self.shared.detail >= Detail::Phases {
-            self.shared.step((None, None, None), text());
+    pub fn note<T: Into<Cow<'static, str>>>(&self, text: impl FnOnce() -> T) {
+        if self.detail >= Detail::Phases {
+            self.step((None, None, None), text().into());
+        }
+    }
+
+    /// Notes by what path the statement runs. Where only phases are kept this is none that takes
+    /// time, and stands at the beginning: another look at the clock costs more than the step.
+    pub fn note_path(&self, text: &'static str) {
+        match self.detail {
+            Detail::Counts => {}
+            Detail::Phases => self.step_at(0, (None, None, None), text.into()),
+            Detail::Steps => self.note(|| text),
         }
     }
 
     /// Its steps in the order of time, and how many there was no room for.
     pub fn steps(&self) -> (Vec<Step>, u64) {
-        locked(&self.shared.steps).all()
+        locked(&self.steps).all()
+    }
+
+    /// The clock of its steps.
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    /// When it began, by the monotonic clock.
+    pub fn start_ns(&self) -> u64 {
+        self.start_ns
     }
 
     /// Nanoseconds since it began.
     pub fn elapsed_ns(&self) -> u64 {
-        self.shared.elapsed_ns()
+        self.clock.monotonic_ns().saturating_sub(self.start_ns)
     }
-}
 
-impl Shared {
-    fn step(
-        &self,
-        (shard, class, bytes): (Option<u32>, Option<&'static str>, Option<u64>),
-        text: String,
-    ) {
-        let at_ns = self.elapsed_ns();
+    fn step(&self, of: StepOf, text: Cow<'static, str>) {
+        self.step_at(self.elapsed_ns(), of, text);
+    }
+
+    fn step_at(&self, at_ns: u64, (shard, class, bytes): StepOf, text: Cow<'static, str>) {
         locked(&self.steps).add(Step { at_ns, shard, class, bytes, text });
     }
 
-    fn elapsed_ns(&self) -> u64 {
-        self.clock.monotonic_ns().saturating_sub(self.start_ns)
+    fn counters<'a>(&'a self, place: &'a Place) -> &'a Counters {
+        match place {
+            Place::First => &self.first,
+            Place::Own(counters) => counters,
+        }
+    }
+
+    fn stats_of(&self, read: &OneRead) -> ReadStats {
+        let mut sum = ReadStats::default();
+        read.shards.iter().for_each(|(_, place)| sum += self.counters(place).stats());
+        sum
+    }
+
+    fn report(&self, read: &OneRead) -> ReadReport {
+        let of_shard = |(shard, place): &(u32, Place)| (*shard, self.counters(place).stats());
+        let mut shards: Vec<_> = read.shards.iter().map(of_shard).collect();
+        shards.sort_by_key(|(shard, _)| *shard);
+        ReadReport { what: read.what.to_string(), shards }
     }
 }
 
 impl Probe {
     /// What the read does on a shard.
-    pub fn on(&self, shard: u32) -> Arc<OnShard> {
-        let mut shards = locked(&self.shards);
-        if let Some(known) = shards.iter().find(|known| known.shard == shard) {
-            return known.clone();
-        }
-        let (shared, counters) = (self.shared.clone(), Counters::default());
-        let new = Arc::new(OnShard { shared, shard, counters });
-        shards.push(new.clone());
-        new
+    pub fn on(&self, shard: u32) -> OnShard {
+        let mut reads = locked(&self.watch.reads);
+        let has_first = self.number == 0 && reads[0].shards.is_empty();
+        let known = &mut reads[self.number].shards;
+        let place = match known.iter().find(|(known, _)| *known == shard) {
+            Some((_, place)) => place.clone(),
+            None => {
+                let place = if has_first { Place::First } else { Place::Own(Arc::default()) };
+                known.push((shard, place.clone()));
+                place
+            }
+        };
+        OnShard { watch: Arc::clone(&self.watch), shard, place }
     }
 
     /// What it did so far, on all shards together.
     pub fn stats(&self) -> ReadStats {
-        let mut sum = ReadStats::default();
-        locked(&self.shards).iter().for_each(|shard| sum += shard.stats());
-        sum
-    }
-
-    /// The same for each shard.
-    pub fn report(&self) -> ReadReport {
-        let of_shard = |shard: &Arc<OnShard>| (shard.shard, shard.stats());
-        let mut shards: Vec<_> = locked(&self.shards).iter().map(of_shard).collect();
-        shards.sort_by_key(|(shard, _)| *shard);
-        ReadReport { what: self.what.clone(), shards }
+        self.watch.stats_of(&locked(&self.watch.reads)[self.number])
     }
 }
 
 impl OnShard {
     pub fn add(&self, what: Count, by: u64) {
-        self.counters.add(what, by);
+        self.watch.counters(&self.place).add(what, by);
     }
 
     /// What it did so far.
     pub fn stats(&self) -> ReadStats {
-        self.counters.stats()
+        self.watch.counters(&self.place).stats()
     }
 
     /// The monotonic clock.
     pub fn now_ns(&self) -> u64 {
-        self.shared.clock.monotonic_ns()
+        self.watch.clock.monotonic_ns()
     }
 
     /// Notes a step of the read, if such steps are wanted.
-    pub fn note(&self, text: impl FnOnce() -> String) {
-        if self.shared.detail == Detail::Steps {
-            self.shared.step((Some(self.shard), None, None), text());
+    pub fn note<T: Into<Cow<'static, str>>>(&self, text: impl FnOnce() -> T) {
+        if self.watch.detail == Detail::Steps {
+            self.watch.step((Some(self.shard), None, None), text().into());
         }
     }
 
@@ -196,14 +244,15 @@ impl OnShard {
         self.add(Count::DiskBytes, read.bytes as u64);
         self.add(Count::TimeQueued, read.queued_ns);
         self.add(Count::TimeDisk, read.disk_ns);
-        if self.shared.detail == Detail::Steps {
+        if self.watch.detail == Detail::Steps {
             let file = read.file.file_name().unwrap_or_default().display();
             let (offset, bytes) = (read.offset, read.bytes);
             let (queued_us, disk_us) = (read.queued_ns / 1000, read.disk_ns / 1000);
             let text = format!(
                 "{file}: {bytes} bytes at {offset}, queued {queued_us} µs, in the disk {disk_us} µs"
             );
-            self.shared.step((Some(self.shard), Some(read.class), Some(bytes as u64)), text);
+            let of_disk = (Some(self.shard), Some(read.class), Some(bytes as u64));
+            self.watch.step(of_disk, text.into());
         }
     }
 }
@@ -216,7 +265,7 @@ impl fmt::Debug for Watch {
 
 impl fmt::Debug for Probe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.report().fmt(f)
+        self.watch.report(&locked(&self.watch.reads)[self.number]).fmt(f)
     }
 }
 
@@ -235,7 +284,7 @@ mod tests {
     fn reads_are_told_by_shard_and_summed() {
         let clock = SimulatedClock::new(0);
         let watch = Watch::new(clock.clone(), Detail::Counts);
-        let [first, second] = ["ks.t", "ks.u"].map(|what| watch.read(what));
+        let [first, second] = ["ks.t", "ks.u"].map(|what| watch.read(Arc::new(what)));
         for (probe, shard, rows) in [(&first, 1, 2), (&second, 0, 10), (&first, 0, 5)] {
             probe.on(shard).add(Count::Rows, rows);
         }
@@ -270,7 +319,7 @@ mod tests {
             ),
         ] {
             let watch = Watch::new(SimulatedClock::new(0), detail);
-            let on_shard = watch.read("ks.t").on(3);
+            let on_shard = watch.read(Arc::new("ks.t")).on(3);
             watch.note(|| "planned".to_owned());
             on_shard.note(|| "a gap".to_owned());
             on_shard.disk_read(&DiskRead {
@@ -282,7 +331,7 @@ mod tests {
                 disk_ns: 9_900,
             });
             let (steps, left_out) = watch.steps();
-            let texts: Vec<_> = steps.iter().map(|step| step.text.as_str()).collect();
+            let texts: Vec<_> = steps.iter().map(|step| &*step.text).collect();
             assert_eq!((&texts[..], left_out), (wanted, 0), "{detail:?}");
             if let Some(last) = steps.get(2) {
                 let of_disk = (last.shard, last.class, last.bytes);
@@ -294,10 +343,23 @@ mod tests {
     }
 
     #[test]
+    fn the_path_stands_at_the_beginning_of_phases() {
+        let all = [(Detail::Counts, None), (Detail::Phases, Some(0)), (Detail::Steps, Some(5000))];
+        for (detail, wanted) in all {
+            let clock = SimulatedClock::new(0);
+            let watch = Watch::new(clock.clone(), detail);
+            clock.advance(Duration::from_micros(5));
+            watch.note_path("short path");
+            let at_ns: Vec<_> = watch.steps().0.iter().map(|step| step.at_ns).collect();
+            assert_eq!(at_ns, Vec::from_iter(wanted), "{detail:?}");
+        }
+    }
+
+    #[test]
     fn the_number_of_reads_has_a_bound() {
         let watch = Watch::new(SimulatedClock::new(0), Detail::Counts);
         for _ in 0..WATCHED_READS_MAX + 9 {
-            watch.read("ks.t").on(0).add(Count::Partitions, 1);
+            watch.read(Arc::new("ks.t")).on(0).add(Count::Partitions, 1);
         }
         let reads = watch.reads();
         assert_eq!(reads.len(), WATCHED_READS_MAX);

@@ -5,6 +5,7 @@
 //! place to nobody, and comes back there: what memtables, caches and commitlogs have by id, and
 //! SSTables by name, means the same under every definition that the table had.
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -181,6 +182,13 @@ pub struct TableSchema {
 /// A schema shared between threads.
 pub type SchemaRef = Arc<TableSchema>;
 
+/// The full name, see [`TableSchema::full_name`].
+impl fmt::Display for TableSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.keyspace, self.name)
+    }
+}
+
 impl TableSchema {
     /// Columns of the partition key, in key order.
     pub fn partition_key(&self) -> impl Iterator<Item = &Column> {
@@ -268,7 +276,7 @@ impl TableSchema {
 
     /// `keyspace.name`.
     pub fn full_name(&self) -> String {
-        format!("{}.{}", self.keyspace, self.name)
+        self.to_string()
     }
 
     /// Checks the invariants in the head of this file.

@@ -6,6 +6,7 @@
 //! Futures that hold plans or syntax trees are boxed: rustc walks all their types again in each
 //! function that awaits one, to see that it is `Send`.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,9 +60,10 @@ impl Session {
     /// As `run`, whatever the size of the result.
     async fn run_freely(&self, statement: &Statement) -> Result<Outcome> {
         check_bare(statement)?;
+        let run = pin!(self.run_bare(statement));
         match self.watching(statement) {
-            Some(watching) => watching.run(self.run_bare(statement).boxed()).await,
-            None => self.run_bare(statement).await,
+            Some(watching) => watching.run(run).await,
+            None => run.await,
         }
     }
 
@@ -95,9 +97,10 @@ impl Session {
         parameters: &RecordBatch,
     ) -> Result<Outcome> {
         check_count(statement, parameters)?;
+        let run = pin!(self.run_bound(statement, parameters));
         match self.watching(statement) {
-            Some(watching) => watching.run(self.run_bound(statement, parameters).boxed()).await,
-            None => self.run_bound(statement, parameters).await,
+            Some(watching) => watching.run(run).await,
+            None => run.await,
         }
     }
 

@@ -91,7 +91,7 @@ impl Session {
     ) -> BoxFuture<'a, Result<Outcome>> {
         async move {
             let plan = self.plan(sql).await?;
-            watch::note(|| "parsed".to_owned());
+            watch::note(|| "parsed");
             if let LogicalPlan::Statement(set) = &plan {
                 self.check_setting(set)?;
                 // SET and RESET change the session; they have no rows.
@@ -160,12 +160,13 @@ impl Session {
         if let Some(watch) = watch::current().or_else(|| is_analyzed().then(analyzes)) {
             state.config_mut().set_extension(watch);
         }
-        watch::note(|| "has its turn among queries".to_owned());
+        watch::note(|| "has its turn among queries");
         // Expressions of constants are computed while it plans.
         let physical = AssertUnwindSafe(deep::physical(&state, &plan)).catch_unwind().await;
         let physical = physical.map_err(|panic| panicked(&*panic))??;
-        watch::note(|| "planned".to_owned());
+        watch::note(|| "planned");
         let rows = execute_stream(physical, state.task_ctx())?;
+        watch::note(|| "rows begin");
         let schema = rows.schema();
         let rows = AssertUnwindSafe(rows).catch_unwind().map(move |rows| {
             let _held = &turn;

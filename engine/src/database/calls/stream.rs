@@ -52,7 +52,7 @@ struct Rest {
     database: Database,
     /// With the rows that are still to come, but without partitions.
     command: ReadCommand,
-    probe: Option<Arc<Probe>>,
+    probe: Option<Probe>,
     /// Partitions of one shard each, in ring order.
     runs: VecDeque<(u32, Partitions)>,
 }
@@ -65,13 +65,13 @@ impl Database {
     }
 
     /// As [`read`](Self::read); `probe` is told what the read does.
-    pub fn read_watched(&self, command: ReadCommand, probe: Arc<Probe>) -> BatchStream {
+    pub fn read_watched(&self, command: ReadCommand, probe: Probe) -> BatchStream {
         BatchStream::new(self.clone(), command, Some(probe))
     }
 }
 
 impl BatchStream {
-    fn new(database: Database, mut command: ReadCommand, probe: Option<Arc<Probe>>) -> Self {
+    fn new(database: Database, mut command: ReadCommand, probe: Option<Probe>) -> Self {
         let shard = match &mut command.partitions {
             Partitions::Shard(shard) | Partitions::Tokens { shard, .. } => *shard,
             Partitions::Keys(all) => {
@@ -144,7 +144,7 @@ impl BatchStream {
 fn start(
     database: &Database,
     shard: u32,
-    (command, probe): (ReadCommand, Option<Arc<Probe>>),
+    (command, probe): (ReadCommand, Option<Probe>),
 ) -> (State, Arc<Told>) {
     let told = Arc::<Told>::default();
     let terms = Terms { level: command.level, deadline: command.deadline };

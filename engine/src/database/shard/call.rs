@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::mutation::Mutation;
 use crate::policy::admission::{ReadClass, WorkClass};
 use crate::policy::rate::Operation;
-use crate::probe::{Probe, probed};
+use crate::probe::{self, Probe, probed};
 use crate::reader::{RowKey, RowValues};
 use crate::runtime::{self, Answering, Ask};
 use crate::schema::table_schema::SchemaRef;
@@ -43,7 +43,7 @@ pub(in crate::database) struct GetMany {
 pub(in crate::database) struct Stream {
     pub(in crate::database) command: ReadCommand,
     /// Is told what the read does.
-    pub(in crate::database) probe: Option<Arc<Probe>>,
+    pub(in crate::database) probe: Option<Probe>,
     pub(in crate::database) batches: mpsc::Sender<Result<Sent>>,
     pub(in crate::database) told: Arc<Told>,
     pub(in crate::database) waits: Stopwatch,
@@ -172,13 +172,12 @@ impl Ask<Shard> for Stream {
         let Stream { command, probe, batches, told, waits, is_counted, place } = self;
         let (shard, waited_ns) = (shard.clone(), waits.passed_ns());
         let arrival = Arrival { waited_ns, is_counted };
-        if let Some(probe) = probe {
-            let probe = probe.on(shard.context.shard);
-            let stream = shard.enter_and_stream(command, arrival, (batches, told));
-            return Answering::GoesOn(Ok(()), probed(probe, stream).boxed_local());
-        }
-        match shard.enter_read(&command, arrival) {
-            Ok(()) => Answering::GoesOn(Ok(()), shard.stream(command, (batches, told), place)),
+        let probe = probe.map(|probe| probe.on(shard.context.shard));
+        match probe::within(&probe, || shard.enter_read(&command, arrival)) {
+            Ok(()) => {
+                let stream = shard.stream(command, (batches, told), place);
+                Answering::GoesOn(Ok(()), probed(probe, stream).boxed_local())
+            }
             Err(error) => Answering::Now(Err(error)),
         }
     }

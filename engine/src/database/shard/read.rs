@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::{Either, LocalBoxFuture, select};
+use futures::future::{Either, select};
 use tokio::sync::mpsc;
 
 use super::Shard;
@@ -18,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::io::{self, Flow};
 use crate::policy::admission::ReadClass;
 use crate::policy::rate::Operation;
-use crate::probe::{self, Count, Timer, timer};
+use crate::probe::{self, Count, timer};
 use crate::runtime;
 use crate::schema::table_schema::SchemaRef;
 use crate::table::{Partitions, ReadCommand, Sent, Table, Told};
@@ -84,18 +83,26 @@ impl Shard {
         (deadline, schema): (Option<Deadline>, &SchemaRef),
     ) -> Result<Permit> {
         if let Some(permit) = self.admission.turn_now(class, level) {
+            note_turn(class, 0);
             return Ok(permit);
         }
+        let waiting = timer(Count::TimeAdmission);
         let terms = (level, deadline);
         let turn = pin!(self.admission.turn_of(class, terms, || schema.full_name()));
-        let Some(most) = self.admission.wait_max(class, level) else { return turn.await };
-        match select(turn, pin!(self.context.sleep(most + A_MOMENT))).await {
-            Either::Left((permit, _)) => permit,
-            Either::Right(((), turn)) => {
-                self.admission.refuse_late(class);
-                turn.await
-            }
+        let turn = match self.admission.wait_max(class, level) {
+            None => turn.await,
+            Some(most) => match select(turn, pin!(self.context.sleep(most + A_MOMENT))).await {
+                Either::Left((permit, _)) => permit,
+                Either::Right(((), turn)) => {
+                    self.admission.refuse_late(class);
+                    turn.await
+                }
+            },
+        };
+        if let Some(waited) = waiting.filter(|_| turn.is_ok()) {
+            note_turn(class, waited.elapsed_us());
         }
+        turn
     }
 
     /// Runs what a read does when it has its turn: on the account of the read, and with the parts
@@ -136,7 +143,7 @@ impl Shard {
         command: ReadCommand,
         (batches, told): (mpsc::Sender<Result<Sent>>, Arc<Told>),
         place: Option<QueuePlace>,
-    ) -> LocalBoxFuture<'static, ()> {
+    ) -> impl Future<Output = ()> {
         async move {
             let now = self.now_seconds();
             let (deadline, level) = (command.deadline, command.level);
@@ -150,7 +157,6 @@ impl Shard {
                 () = closed => Err(Error::Closed),
                 ended = async {
                     let id = command.schema.id;
-                    let waiting = timer(Count::TimeAdmission);
                     let mut permit = tokio::select! {
                         biased;
                         permit = self.wait_turn(class, level, (deadline, &command.schema)) => permit?,
@@ -160,7 +166,6 @@ impl Shard {
                     if let Some(place) = place {
                         place.has_turn(self.context.clock.monotonic_ns());
                     }
-                    note_turn(class, waiting);
                     came.set("a read had not sent all its rows");
                     // Meanwhile it may have been dropped.
                     let table = self.table(id)?;
@@ -182,20 +187,6 @@ impl Shard {
                 self.admission.tell(class, level, error);
             }
             self.end_stream(ended, &batches, &told).await;
-        }
-        .boxed_local()
-    }
-
-    /// The same for a read that is watched: what enters it is watched too.
-    pub(super) async fn enter_and_stream(
-        self: Rc<Self>,
-        command: ReadCommand,
-        arrival: Arrival,
-        (batches, told): (mpsc::Sender<Result<Sent>>, Arc<Told>),
-    ) {
-        match self.enter_read(&command, arrival) {
-            Ok(()) => self.stream(command, (batches, told), None).await,
-            Err(error) => self.end_stream(Err(error), &batches, &told).await,
         }
     }
 
@@ -231,10 +222,8 @@ pub(in crate::database) fn class_of(partitions: &Partitions) -> ReadClass {
     }
 }
 
-/// A read has its turn, for which it waited as long as the timer ran.
-fn note_turn(class: ReadClass, waited: Option<Timer>) {
-    let Some(waited) = waited else { return };
-    let us = waited.elapsed_us();
+/// A read has its turn, for which it waited so many microseconds.
+fn note_turn(class: ReadClass, us: u64) {
     let whose = match class {
         ReadClass::Keys => "reads by key",
         ReadClass::Scan => "scans",

@@ -1,5 +1,6 @@
 //! Prepared statements as a session runs them.
 
+use std::pin::pin;
 use std::sync::{Arc, OnceLock, RwLock};
 
 use datafusion::arrow::array::RecordBatch;
@@ -113,12 +114,10 @@ impl Session {
             Some(rows) => check_count(&prepared.statement, rows)?,
             None => check_bare(&prepared.statement)?,
         }
+        let run = pin!(self.run_checked(prepared, parameters, takes_queries_alone));
         match self.watching(&prepared.statement) {
-            Some(watching) => {
-                let run = self.run_checked(prepared, parameters, takes_queries_alone);
-                watching.run(run.boxed()).await
-            }
-            None => self.run_checked(prepared, parameters, takes_queries_alone).await,
+            Some(watching) => watching.run(run).await,
+            None => run.await,
         }
     }
 

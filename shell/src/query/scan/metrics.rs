@@ -14,14 +14,14 @@ use datafusion::physical_plan::Metric;
 use datafusion::physical_plan::metrics::{
     self, ExecutionPlanMetricsSet, MetricValue, MetricsSet, Time,
 };
-use tidegate_engine::TableSchema;
+use tidegate_engine::SchemaRef;
 use tidegate_engine::probe::{Count, Probe, ReadStats, Watch};
 
 /// See the head of this file.
 #[derive(Debug, Clone, Default)]
 pub struct ScanMetrics {
     of_streams: ExecutionPlanMetricsSet,
-    probe: Arc<OnceLock<Arc<Probe>>>,
+    probe: Arc<OnceLock<Probe>>,
 }
 
 impl ScanMetrics {
@@ -31,9 +31,9 @@ impl ScanMetrics {
     }
 
     /// Who is told what the reads of the scan do; `None` where the statement is not watched.
-    pub fn probe(&self, context: &TaskContext, table: &TableSchema) -> Option<Arc<Probe>> {
+    pub fn probe(&self, context: &TaskContext, table: &SchemaRef) -> Option<Probe> {
         let watch = context.session_config().get_extension::<Watch>()?;
-        Some(Arc::clone(self.probe.get_or_init(|| watch.read(table.full_name()))))
+        Some(self.probe.get_or_init(|| watch.read(Arc::clone(table) as _)).clone())
     }
 
     /// All of them.

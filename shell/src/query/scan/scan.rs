@@ -576,7 +576,7 @@ async fn of_join(
 struct ScanStream {
     database: Engine,
     /// Is told what the reads do, if the statement is watched.
-    probe: Option<Arc<Probe>>,
+    probe: Option<Probe>,
     /// Are told of pages that met many, if somebody wants to know.
     tombstones: Option<Arc<ManyTombstones>>,
     /// Tells the keys to read instead of the partitions of the command.
@@ -634,7 +634,7 @@ impl ScanStream {
             command.row_limit = self.remaining.filter(|_| self.predicate.is_none());
             let batches = match &self.probe {
                 None => self.database.read(command),
-                Some(probe) => self.database.read_watched(command, Arc::clone(probe)),
+                Some(probe) => self.database.read_watched(command, probe.clone()),
             };
             self.batches = Some(match &self.tombstones {
                 None => batches,

@@ -83,7 +83,7 @@ impl Session {
         };
         what.write(&mut text, ", ").expect("text takes what is written to it");
         let watch = Watch::new(Arc::clone(self.database.clock()), Detail::Counts);
-        let probe = watch.read(table.full_name());
+        let probe = watch.read(Arc::clone(&table) as _);
         let of_read = ExecutionPlanMetricsSet::new();
         let baseline = BaselineMetrics::new(&of_read, 0);
         let mut batches = self.database.read_watched(command, probe);

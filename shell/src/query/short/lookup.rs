@@ -28,12 +28,12 @@ impl RunContext<'_> {
         &self,
         table: &SchemaRef,
     ) -> impl Fn(&Database, ReadCommand) -> BatchStream + use<> {
-        let probe = self.watch.as_ref().map(|watch| watch.read(table.full_name()));
+        let probe = self.watch.as_ref().map(|watch| watch.read(Arc::clone(table) as _));
         let tombstones = Arc::clone(&self.tombstones);
         move |database, command| {
             let batches = match &probe {
                 None => database.read(command),
-                Some(probe) => database.read_watched(command, Arc::clone(probe)),
+                Some(probe) => database.read_watched(command, probe.clone()),
             };
             batches.noting(Arc::clone(&tombstones))
         }

@@ -81,7 +81,7 @@ impl Select {
         if let [values] = rows {
             let Some(command) = command(values) else { return Ok(None) };
             let turn = context.memory.turn().await?;
-            watch::note(|| "short path: one read, without a plan".to_owned());
+            watch::note_path("short path: one read, without a plan");
             let form = self.selected.form();
             let batches = context.reads(&self.table)(database, command).map(move |batch| {
                 let _held = &turn;

@@ -46,8 +46,8 @@ pub fn traces(database: &Engine) -> Vec<ArrayRef> {
         Arc::new(steps().map(|step| step.shard).collect::<UInt32Array>()),
         Arc::new(steps().map(|step| step.class).collect::<StringArray>()),
         Arc::new(steps().map(|step| step.bytes).collect::<UInt64Array>()),
-        texts(steps().map(|step| step.text.as_str())),
-        counts(rows.iter().map(|(trace, ..)| trace.left_out)),
+        texts(steps().map(|step| &*step.text)),
+        counts(rows.iter().map(|(trace, ..)| trace.left_out())),
     ];
     columns.extend(own);
     columns
@@ -75,7 +75,7 @@ pub fn slow_queries(database: &Engine) -> Vec<ArrayRef> {
         .push(Arc::new(all.iter().map(|record| record.error.as_deref()).collect::<StringArray>()));
     for what in Count::ALL {
         let unit = if what.is_time() { 1000 } else { 1 };
-        columns.push(counts(all.iter().map(|record| record.stats[what] / unit)));
+        columns.push(counts(all.iter().map(|record| record.stats()[what] / unit)));
     }
     columns
 }
@@ -122,8 +122,8 @@ fn statement_columns<'a>(
     let started = TimestampMicrosecondArray::from_iter_values(started).with_timezone("UTC");
     let columns: [ArrayRef; 4] = [
         Arc::new(started),
-        texts(records.clone().map(|record| record.session.as_str())),
-        texts(records.clone().map(|record| record.statement.as_str())),
+        texts(records.clone().map(|record| &*record.session)),
+        texts(records.clone().map(|record| &*record.statement)),
         counts(records.map(|record| record.duration_us)),
     ];
     columns.into_iter()

@@ -19,6 +19,6 @@ mod text;
 pub mod tracing;
 
 pub use record::Record;
-pub use session::{current, note};
+pub use session::{current, note, note_path};
 pub use text::trace_text;
 pub use tracing::TracingMode;

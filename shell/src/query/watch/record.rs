@@ -1,12 +1,15 @@
 //! A statement that was watched, when it is over.
 
-use tidegate_engine::probe::{Count, ReadReport, ReadStats, Step};
+use std::sync::Arc;
+
+use tidegate_engine::probe::{Count, ReadStats, Step, Watch};
 
 /// Bytes of a statement's text that are kept.
 const TEXT_BYTES_MAX: usize = 2000;
 
-/// See the head of this file.
-#[derive(Debug, Clone, PartialEq)]
+/// See the head of this file. What it did is put into words when somebody wants to read it: nobody
+/// reads most traces.
+#[derive(Debug)]
 pub struct Record {
     /// Counts the records of a journal.
     pub number: u64,
@@ -14,47 +17,66 @@ pub struct Record {
     pub started_us: i64,
     pub duration_us: u64,
     /// Who ran it.
-    pub session: String,
+    pub session: Arc<str>,
     /// Its text, cut where it is long.
-    pub statement: String,
+    pub statement: Arc<str>,
     /// Rows that were given or written.
     pub rows: u64,
     pub error: Option<String>,
-    /// In the order of time.
-    pub noted: Vec<Step>,
-    /// Its reads with their counters.
-    pub reads: Vec<ReadReport>,
-    /// Steps for which there was no room.
-    pub left_out: u64,
+    /// What it did.
+    pub(super) did: Did,
+}
+
+/// What is kept of what a statement did.
+#[derive(Debug)]
+pub(super) enum Did {
+    /// Its steps, and the counters of its reads.
+    Watched(Arc<Watch>),
     /// Counters of all its reads.
-    pub stats: ReadStats,
+    Counted(Box<ReadStats>),
 }
 
 impl Record {
-    /// All steps in the order of time; the last ones are the counters of its reads. Their text is
-    /// made here: most traces are read by nobody.
+    /// All steps in the order of time; the last ones are the counters of its reads.
     pub fn steps(&self) -> Vec<Step> {
-        let mut steps = self.noted.clone();
+        let Did::Watched(watch) = &self.did else { return Vec::new() };
+        let (mut steps, _) = watch.steps();
         // A microsecond is not told to its end.
         let at_ns = steps.last().map_or(0, |last| last.at_ns).max(self.duration_us * 1000);
-        for read in &self.reads {
+        for read in watch.reads() {
             steps.extend(read.shards.iter().map(|(shard, stats)| Step {
                 at_ns,
                 shard: Some(*shard),
                 class: None,
                 bytes: None,
-                text: format!("{}: {}", read.what, counters_text(stats)),
+                text: format!("{}: {}", read.what, counters_text(stats)).into(),
             }));
         }
         steps
     }
+
+    /// Steps for which there was no room.
+    pub fn left_out(&self) -> u64 {
+        match &self.did {
+            Did::Watched(watch) => watch.steps().1,
+            Did::Counted(_) => 0,
+        }
+    }
+
+    /// Counters of all its reads.
+    pub fn stats(&self) -> ReadStats {
+        match &self.did {
+            Did::Watched(watch) => watch.stats(),
+            Did::Counted(stats) => **stats,
+        }
+    }
 }
 
 /// A text cut to what a record keeps.
-pub fn kept(text: &str) -> String {
+pub fn kept(text: &Arc<str>) -> Arc<str> {
     match text.len() > TEXT_BYTES_MAX {
-        true => format!("{}…", &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]),
-        false => text.to_owned(),
+        true => format!("{}…", &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]).into(),
+        false => Arc::clone(text),
     }
 }
 
@@ -73,8 +95,8 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut_between_characters() {
-        assert_eq!(kept("SELECT 1"), "SELECT 1");
-        let long = "é".repeat(TEXT_BYTES_MAX);
+        assert_eq!(&*kept(&"SELECT 1".into()), "SELECT 1");
+        let long = "é".repeat(TEXT_BYTES_MAX).into();
         let cut = kept(&long);
         assert!(cut.len() <= TEXT_BYTES_MAX + '…'.len_utf8() && cut.ends_with("é…"));
     }

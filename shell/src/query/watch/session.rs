@@ -1,17 +1,17 @@
 //! Statements of a session that are watched, from their start to the end of their rows.
 
+use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use datafusion::arrow::array::RecordBatch;
-use futures::future::BoxFuture;
 use futures::{Stream, StreamExt};
-use tidegate_engine::probe::{ReadStats, Watch};
+use tidegate_engine::probe::Watch;
 
 use super::journal::Journal;
-use super::record::{Record, counters_text, kept};
+use super::record::{Did, Record, counters_text, kept};
 use super::tracing::{Tracing, TracingMode};
 use crate::query::error::Result;
 use crate::query::outcome::{Outcome, OutcomeKind, RowStream};
@@ -30,17 +30,21 @@ pub fn current() -> Option<Arc<Watch>> {
 }
 
 /// Notes a step of that statement, if its steps are wanted.
-pub fn note(text: impl FnOnce() -> String) {
+pub fn note<T: Into<Cow<'static, str>>>(text: impl FnOnce() -> T) {
     // Most statements are not watched.
     let _ = WATCH.try_with(|watch| watch.note(text));
+}
+
+/// Notes by what path that statement runs.
+pub fn note_path(text: &'static str) {
+    let _ = WATCH.try_with(|watch| watch.note_path(text));
 }
 
 /// A statement that is watched.
 pub(in crate::query) struct Watching {
     watch: Arc<Watch>,
-    started_us: i64,
     session: Arc<str>,
-    statement: String,
+    statement: Arc<str>,
     mode: TracingMode,
     /// From which duration on it is slow.
     slow: Option<Duration>,
@@ -62,9 +66,8 @@ impl Session {
         let clock = self.database.clock();
         Some(Watching {
             watch: Watch::new(Arc::clone(clock), mode.detail()),
-            started_us: clock.wall_us(),
             session: Arc::clone(&self.name),
-            statement: kept(statement.text()),
+            statement: kept(statement.shared_text()),
             mode,
             slow: (slow_ms > 0).then(|| Duration::from_millis(slow_ms)),
             tracing: Arc::clone(&self.tracing),
@@ -79,10 +82,14 @@ impl Session {
 }
 
 impl Watching {
-    /// Runs the statement.
+    /// Runs the statement. It is pinned where its caller is, for on the heap it would cost more
+    /// than all that watches it.
     ///
     /// Errors: its own.
-    pub async fn run(self, run: BoxFuture<'_, Result<Outcome>>) -> Result<Outcome> {
+    pub async fn run<F>(self, run: Pin<&mut F>) -> Result<Outcome>
+    where
+        F: Future<Output = Result<Outcome>>,
+    {
         match WATCH.scope(Arc::clone(&self.watch), run).await {
             Ok(outcome) => Ok(self.until_its_end(outcome)),
             Err(error) => {
@@ -95,7 +102,6 @@ impl Watching {
     fn until_its_end(self, outcome: Outcome) -> Outcome {
         let kind = match outcome.kind {
             OutcomeKind::Rows(rows) => {
-                self.watch.note(|| "rows begin".to_owned());
                 OutcomeKind::Rows(Rows { rows, watching: Some(self), count: 0 }.boxed())
             }
             OutcomeKind::Count(count) => {
@@ -119,37 +125,27 @@ impl Watching {
         if !is_slow && !is_traced {
             return;
         }
-        let record = self.record(duration, rows, error);
+        let Watching { watch, session, statement, tracing, journal, .. } = self;
+        let record = Record {
+            number: journal.next_number(),
+            started_us: journal.wall_us(watch.clock(), watch.start_ns()),
+            duration_us: u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
+            session,
+            statement,
+            rows,
+            error,
+            did: Did::Watched(watch),
+        };
         if is_slow {
             let Record { session, statement, duration_us, rows, .. } = &record;
-            let counters = counters_text(&record.stats);
+            let counters = counters_text(&record.stats());
             tracing::warn!(%session, duration_us, rows, %counters, "slow statement: {statement}");
-            self.journal.add_slow(&record);
+            journal.add_slow(&record);
         }
         if is_traced {
             let record = Arc::new(record);
-            self.journal.add_trace(Arc::clone(&record));
-            self.tracing.keep(record);
-        }
-    }
-
-    fn record(&self, duration: Duration, rows: u64, error: Option<String>) -> Record {
-        let (noted, left_out) = self.watch.steps();
-        let reads = self.watch.reads();
-        let mut stats = ReadStats::default();
-        reads.iter().flat_map(|read| &read.shards).for_each(|(_, of_shard)| stats += *of_shard);
-        Record {
-            number: self.journal.next_number(),
-            started_us: self.started_us,
-            duration_us: u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
-            session: self.session.to_string(),
-            statement: self.statement.clone(),
-            rows,
-            error,
-            noted,
-            reads,
-            left_out,
-            stats,
+            journal.add_trace(Arc::clone(&record));
+            tracing.keep(record);
         }
     }
 }

@@ -13,6 +13,7 @@ const TEXT_COLUMNS_MIN: usize = 20;
 /// The steps of a trace, each on a line of at most so many columns or on several.
 pub fn trace_text(record: &Record, columns: usize) -> String {
     let Record { number, duration_us, rows, error, .. } = record;
+    let left_out = record.left_out();
     let end = match error {
         None => format!("rows: {rows}"),
         Some(_) => "an error".to_owned(),
@@ -31,41 +32,48 @@ pub fn trace_text(record: &Record, columns: usize) -> String {
         let class = step.class.map_or(String::new(), |class| format!(" ({class})"));
         line(&(step.at_ns / 1000).to_string(), &shard, &format!("{}{class}", step.text));
     }
-    if record.left_out > 0 {
-        line("", "", &format!("left out: {} steps more", record.left_out));
+    if left_out > 0 {
+        line("", "", &format!("left out: {left_out} steps more"));
     }
     out
 }
 
 #[cfg(test)]
 mod tests {
-    use tidegate_engine::probe::{ReadStats, Step};
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::time::Duration;
 
+    use tidegate_engine::clock::SimulatedClock;
+    use tidegate_engine::probe::{Detail, DiskRead, Watch};
+
+    use super::super::record::Did;
     use super::*;
     use crate::text::width::width;
 
     #[test]
     fn steps_fit_the_screen() {
-        let step = |at_us: u64, shard, class, text: &str| Step {
-            at_ns: at_us * 1000,
-            shard,
-            class,
-            bytes: None,
-            text: text.to_owned(),
-        };
-        let long = "me-12-big-Data.db: 131072 bytes at 40960, queued 3 µs, in the disk 120 µs";
+        let clock = SimulatedClock::new(0);
+        let watch = Watch::new(clock.clone(), Detail::Steps);
+        watch.note(|| "planned");
+        clock.advance(Duration::from_micros(90));
+        watch.read(Arc::new("ks.t")).on(1).disk_read(&DiskRead {
+            file: Path::new("me-12-big-Data.db"),
+            class: "query",
+            offset: 40960,
+            bytes: 131_072,
+            queued_ns: 3_000,
+            disk_ns: 120_000,
+        });
         let record = Record {
             number: 7,
             started_us: 0,
             duration_us: 1234,
-            session: "shell".to_owned(),
-            statement: "SELECT 1".to_owned(),
+            session: "shell".into(),
+            statement: "SELECT 1".into(),
             rows: 2,
             error: None,
-            reads: Vec::new(),
-            noted: vec![step(0, None, None, "planned"), step(90, Some(1), Some("query"), long)],
-            left_out: 5,
-            stats: ReadStats::default(),
+            did: Did::Watched(watch.clone()),
         };
         let text = trace_text(&record, 60);
         assert_eq!(
@@ -75,8 +83,13 @@ mod tests {
              \x20       0        planned\n\
              \x20      90     1  me-12-big-Data.db: 131072 bytes at 40960,\n\
              \x20                  queued 3 µs, in the disk 120 µs (query)\n\
-             \x20                left out: 5 steps more\n"
+             \x20    1234     1  ks.t: disk_reads=1, disk_bytes=131072,\n\
+             \x20                  time_queued=3 µs, time_disk=120 µs\n"
         );
+        (0..2000).for_each(|_| watch.note(|| "more"));
+        let left_out = record.left_out();
+        let end = format!("left out: {left_out} steps more\n");
+        assert!(left_out > 0 && trace_text(&record, 60).ends_with(&end));
         for columns in [40, 60, 80, 200] {
             let text = trace_text(&record, columns);
             assert!(text.lines().all(|line| width(line) <= columns), "{columns}:\n{text}");

@@ -146,7 +146,7 @@ fn its_rows_are_used_and_counted_once_each_and_without_a_read_of_each_partition(
     let watch = Watch::new(SimulatedClock::new(0), Detail::Steps);
     let mut reader = Reader::open(&mut world);
     let scan = async { while reader.step(u64::MAX, "from memory") {} };
-    block_on(probed(watch.read("a table").on(0), scan));
+    block_on(probed(Some(watch.read(std::sync::Arc::new("a table")).on(0)), scan));
     assert_eq!(world.disk.reads.get(), reads);
     assert_eq!(used_of(&world, EntryKind::Row) - used, rows);
     let after = *world.rows.counts.borrow();

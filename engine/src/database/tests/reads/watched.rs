@@ -50,7 +50,7 @@ impl World {
     async fn read(&self, command: ReadCommand) -> (ReadStats, u64) {
         let watch = Watch::new(self.clock.clone(), Detail::Steps);
         let Counters { reads, bytes_read, .. } = self.disk.counters();
-        let probe = watch.read(self.schema.full_name());
+        let probe = watch.read(self.schema.clone());
         let stream = self.database.read_watched(command, probe);
         let batches: Vec<RecordBatch> = stream.try_collect().await.unwrap();
         let after = self.disk.counters();

@@ -108,13 +108,16 @@ async fn analyzed(world: &World, text: &str) -> String {
     lines.join("\n")
 }
 
-/// A text without its times, bytes and numbers of pages: these depend on how close writes came.
+/// A text without its times, bytes and numbers of pages: these depend on how close writes came. It
+/// has no time of admission.
 fn masked(text: &str) -> String {
     let is_steady = |name: &str| {
         let varies = ["time_", "elapsed_", "output_bytes", "disk_", "pages_"];
         !varies.iter().any(|start| name.rsplit('[').next().unwrap_or("").starts_with(start))
     };
-    let parts = text.split(", ").map(|part| match part.split_once('=') {
+    // Whether a read waits depends on how fast its reader is.
+    let waits = |part: &&str| !part.starts_with("time_admission=");
+    let parts = text.split(", ").filter(waits).map(|part| match part.split_once('=') {
         Some((name, _)) if name.contains("metrics=[") || is_steady(name) => part.to_owned(),
         Some((name, value)) => {
             let end = value.find([']', '\n']).map_or("", |end| &value[end..]);
