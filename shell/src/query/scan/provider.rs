@@ -12,7 +12,7 @@ use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use futures::FutureExt;
-use futures::future::{BoxFuture, ready};
+use futures::future::BoxFuture;
 use tidegate_engine::batch::{Stamp, read_schema};
 use tidegate_engine::schema::ColumnId;
 use tidegate_engine::schema::table_schema::SchemaRef;
@@ -120,7 +120,7 @@ impl TableProvider for TideTable {
         Ok(vec![TableProviderFilterPushDown::Exact; filters.len()])
     }
 
-    /// What `async_trait` makes of an async function, but nothing in it waits.
+    /// What `async_trait` makes of an async function.
     fn scan<'table, 'state, 'projection, 'filters, 'scan>(
         &'table self,
         state: &'state dyn Session,
@@ -134,24 +134,33 @@ impl TableProvider for TideTable {
         'projection: 'scan,
         'filters: 'scan,
     {
-        ready(self.planned(state, projection, filters, limit)).boxed()
+        async move {
+            let access = self.access(filters);
+            // What is read by its keys is few, and a look at the shards would cost as much.
+            let wants_rows = access.keys.is_none() && !access.is_empty();
+            let rows = match wants_rows {
+                true => self.database.rows_about(&self.table).await.ok(),
+                false => None,
+            };
+            self.planned((state, rows), projection, access, limit)
+        }
+        .boxed()
     }
 }
 
 impl TideTable {
-    /// The scan of some columns of the rows that pass the filters.
+    /// The scan of some columns of a table that has about so many rows.
     fn planned(
         &self,
-        state: &dyn Session,
+        (state, rows): (&dyn Session, Option<u64>),
         projection: Option<&Vec<usize>>,
-        filters: &[Expr],
+        access: Access,
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let all: Vec<ColumnId> = self.table.ids().collect();
         let whole: Vec<usize> = (0..self.schema.fields().len()).collect();
         let places = projection.unwrap_or(&whole);
         let mut selection = Selection::of(&self.table, &self.stamps, places)?;
-        let access = self.access(filters);
         if access.is_empty() {
             return Ok(Arc::new(EmptyExec::new(selection.schema(&self.table))));
         }
@@ -186,7 +195,7 @@ impl TideTable {
             predicate,
             limit,
         );
-        let scan = scan.filtered(row_filter);
+        let scan = scan.filtered(row_filter).of_rows(rows);
         let scan = scan.past_cache(bypasses_cache(state.config_options()));
         let scan = match OnlyShard::of(state.config()) {
             Some(OnlyShard(shard)) => scan.of_shard(shard),

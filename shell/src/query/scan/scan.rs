@@ -17,9 +17,10 @@ use std::task::{Context, Poll, ready};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::{SortOptions, concat_batches};
-use datafusion::arrow::datatypes::{Schema, SchemaRef as ArrowSchemaRef};
+use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef as ArrowSchemaRef};
+use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::{DataFusionError, Result, Statistics};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::{Column as PhysicalColumn, Literal};
 use datafusion::physical_expr::{
@@ -33,6 +34,7 @@ use datafusion::physical_plan::filter::batch_filter;
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, MetricBuilder, MetricsSet, RecordOutput,
 };
+use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
     SortOrderPushdownResult,
@@ -62,6 +64,10 @@ use crate::query::types::identifier::{Kind, ordered_by};
 const KEY_STREAMS_MAX: usize = 16;
 /// A partition by its key costs about as much as so many rows of a scan of all.
 const ROWS_A_KEY: u64 = 16;
+/// One row in so many is taken to pass a condition of which nothing is known, as DataFusion does.
+const SHARE: u64 = 5;
+/// Bytes of a value without a fixed width, about.
+const OTHER_BYTES: usize = 24;
 /// Batches without a matching row after which the stream lets other tasks run.
 const EMPTY_BATCHES_MAX: usize = 16;
 
@@ -99,6 +105,8 @@ pub struct TideScan {
     past_cache: bool,
     /// Tells which partitions have partners in a join; `None` outside one.
     wanted: Option<Arc<WantedKeys>>,
+    /// Rows of the table, about; `None` where nobody has asked.
+    table_rows: Option<u64>,
     properties: Arc<PlanProperties>,
     metrics: ScanMetrics,
 }
@@ -129,6 +137,7 @@ impl TideScan {
             partition_limit: None,
             past_cache: false,
             wanted: None,
+            table_rows: None,
             properties: Arc::new(properties),
             metrics: ScanMetrics::default(),
         }
@@ -160,6 +169,21 @@ impl TideScan {
     /// A scan that reads partitions with partners only.
     pub fn of_wanted(&self, wanted: Arc<WantedKeys>) -> Self {
         TideScan { wanted: Some(wanted), metrics: ScanMetrics::default(), ..self.clone() }
+    }
+
+    /// A scan of a table that has about so many rows.
+    pub fn of_rows(self, table_rows: Option<u64>) -> Self {
+        TideScan { table_rows, ..self }
+    }
+
+    /// How many rows come of a scan of all partitions, about: enough to tell which side of a join
+    /// is the smaller one.
+    fn rows_about(&self) -> Option<u64> {
+        let is_cut = !self.access.is_whole_partition() || self.access.tokens.is_some();
+        let share = |rows: u64, is_part: bool| if is_part { rows.div_ceil(SHARE) } else { rows };
+        let rows = self.table_rows.filter(|_| self.access.keys.is_none())?;
+        let rows = share(share(rows, is_cut), self.predicate.is_some());
+        Some(self.limit.map_or(rows, |limit| rows.min(limit as u64)))
     }
 
     /// A scan that goes past the caches, or not.
@@ -483,6 +507,24 @@ impl ExecutionPlan for TideScan {
 
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.all())
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _inputs: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let schema = self.schema();
+        let mut known = Statistics::new_unknown(&schema);
+        if let Some(rows) = self.rows_about() {
+            let streams = args.partition().map_or(1, |_| self.sources.len().max(1));
+            let rows = usize::try_from(rows).unwrap_or(usize::MAX) / streams;
+            let width = |field: &FieldRef| field.data_type().primitive_width();
+            let widths = schema.fields().iter().map(|field| width(field).unwrap_or(OTHER_BYTES));
+            known.num_rows = Precision::Inexact(rows);
+            known.total_byte_size = Precision::Inexact(rows.saturating_mul(widths.sum()));
+        }
+        Ok(Arc::new(known))
     }
 
     fn execute(

@@ -306,6 +306,29 @@ async fn the_ends_of_a_partition_are_read_as_rows() {
     assert_eq!(world.column(both).await, ["9"]);
 }
 
+/// However the statement has them: tables tell how many rows they have, about.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_smaller_side_of_a_join_is_read_first() {
+    let world = forty_partitions().await;
+    world.run("CREATE TABLE few (id int PRIMARY KEY, a int)").await;
+    world.run("INSERT INTO few VALUES (1, 1), (2, 2), (3, 3)").await;
+    for is_flushed in [false, true] {
+        for query in [
+            "SELECT count(*) FROM few JOIN t ON t.a = few.a",
+            "SELECT count(*) FROM t JOIN few ON t.a = few.a",
+            "SELECT count(*) FROM t JOIN few ON t.a = few.a AND few.id < 9 AND t.b <> ''",
+        ] {
+            assert_eq!(world.column(query).await, ["600"], "{query}");
+            let plan = world.plan(query).await;
+            let [few, many] =
+                ["table=default.few,", "table=default.t,"].map(|name| plan.find(name));
+            assert!(few.is_some() && few < many, "{query}, flushed: {is_flushed}\n{plan}");
+            assert!(plan.contains("mode=CollectLeft"), "{plan}");
+        }
+        world.run("FLUSH").await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_join_by_key_reads_the_partners_only() {
     let world = forty_partitions().await;

@@ -5,14 +5,16 @@
 //! partitions have partners, and the scan reads these only ([`WantedKeys`]). The join is as it was:
 //! a partition too many costs a read and changes no answer.
 //!
-//! The side with few rows must be the left one. DataFusion swaps sides by their sizes, which it
-//! does not know of tables; [`few_to_left`] swaps where a side names its partitions or has a limit.
+//! The side with few rows must be the left one. DataFusion swaps sides by their sizes, which scans
+//! of whole tables tell about; [`few_to_left`] swaps where a side names its partitions or has a
+//! limit.
 
 use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::datatypes::{DataType as ArrowType, FieldRef};
+use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{JoinType, Result};
 use datafusion::config::ConfigOptions;
@@ -220,8 +222,9 @@ fn has_few_rows(input: &Arc<dyn ExecutionPlan>) -> bool {
     if let Some(scan) = input.downcast_ref::<TideScan>() {
         return scan.names_partitions();
     }
+    // What a scan of a table tells is about so.
     let statistics = StatisticsContext::new().compute(&**input, &StatisticsArgs::new());
-    if statistics.is_ok_and(|known| known.num_rows.get_value().is_some_and(|n| *n <= FEW_ROWS)) {
+    if statistics.is_ok_and(|known| matches!(known.num_rows, Precision::Exact(0..=FEW_ROWS))) {
         return true;
     }
     let keeps_or_drops = input.is::<ProjectionExec>()
