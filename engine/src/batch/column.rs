@@ -41,7 +41,7 @@ pub(super) enum ColumnBuilder {
     Counter(FixedBuilder<Int64Type>),
     Float(FixedBuilder<Float32Type>),
     Double(FixedBuilder<Float64Type>),
-    Decimal(FixedBuilder<Decimal128Type>, u8, i8),
+    Decimal(FixedBuilder<Decimal128Type>, Digits),
     WideDecimal(FixedBuilder<Decimal256Type>, u8, i8),
     Varint(FixedBuilder<Decimal256Type>),
     Text(BytesBuilder),
@@ -55,6 +55,13 @@ pub(super) enum ColumnBuilder {
     List(Box<ListBuilder>),
     Map(Box<MapBuilder>),
     Struct(Box<StructBuilder>),
+}
+
+/// What values a column of decimals takes.
+pub(super) struct Digits {
+    scale: i32,
+    /// Values without their point are nearer to zero than this.
+    limit: u128,
 }
 
 /// Where the elements of each list or map end, and which of them are null.
@@ -246,7 +253,9 @@ impl ColumnBuilder {
             DataType::Float => ColumnBuilder::Float(FixedBuilder::new(arrow_type(ty))),
             DataType::Double => ColumnBuilder::Double(FixedBuilder::new(arrow_type(ty))),
             DataType::Decimal { precision, scale } if *precision <= NARROW_DIGITS_MAX => {
-                ColumnBuilder::Decimal(FixedBuilder::new(arrow_type(ty)), *precision, *scale)
+                let limit = 10u128.pow(u32::from(*precision));
+                let digits = Digits { scale: i32::from(*scale), limit };
+                ColumnBuilder::Decimal(FixedBuilder::new(arrow_type(ty)), digits)
             }
             DataType::Decimal { precision, scale } => {
                 ColumnBuilder::WideDecimal(FixedBuilder::new(arrow_type(ty)), *precision, *scale)
@@ -338,9 +347,7 @@ impl ColumnBuilder {
                 )));
             }
             ColumnBuilder::Inet(b) => other!(b, address),
-            ColumnBuilder::Decimal(b, precision, scale) => {
-                other!(b, |bytes| decimal(bytes, *precision, *scale));
-            }
+            ColumnBuilder::Decimal(b, digits) => other!(b, |bytes| decimal(bytes, digits)),
             ColumnBuilder::WideDecimal(b, precision, scale) => other!(b, |bytes: &[u8]| {
                 let (own, unscaled) = bytes.split_first_chunk::<4>().ok_or(LENGTH)?;
                 let unscaled = wide::from_bytes(unscaled).ok_or(LENGTH)?;
@@ -423,12 +430,18 @@ fn address(bytes: &[u8]) -> Result<String, Wrong> {
     Ok(address.to_string())
 }
 
-fn decimal(bytes: &[u8], precision: u8, scale: i8) -> Result<i128, Wrong> {
+#[inline]
+fn decimal(bytes: &[u8], digits: &Digits) -> Result<i128, Wrong> {
     let (own, unscaled) = bytes.split_first_chunk::<4>().ok_or(LENGTH)?;
     let unscaled = sign_extended(unscaled).ok_or(LENGTH)?;
-    let shift = i64::from(scale) - i64::from(i32::from_be_bytes(*own));
-    let value = rescale(unscaled, shift).ok_or("does not fit the column's scale")?;
-    match value.unsigned_abs() < 10u128.pow(u32::from(precision)) {
+    let own = i32::from_be_bytes(*own);
+    // Almost all have the scale of their column.
+    let value = match own == digits.scale {
+        true => unscaled,
+        false => rescale(unscaled, i64::from(digits.scale) - i64::from(own))
+            .ok_or("does not fit the column's scale")?,
+    };
+    match value.unsigned_abs() < digits.limit {
         true => Ok(value),
         false => Err("does not fit the column's precision"),
     }

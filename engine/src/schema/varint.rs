@@ -75,9 +75,16 @@ pub(crate) fn minimal_twos_complement(bytes: &[u8]) -> &[u8] {
 }
 
 /// Big-endian two's complement of 1 to 16 bytes.
+#[inline]
 pub(crate) fn sign_extended(bytes: &[u8]) -> Option<i128> {
     if bytes.is_empty() || bytes.len() > 16 {
         return None;
+    }
+    // Most numbers are short, and those take no copy.
+    if bytes.len() <= 4 {
+        let first = if bytes[0] >= 0x80 { -1i32 } else { 0 };
+        let number = bytes.iter().fold(first, |number, byte| number << 8 | i32::from(*byte));
+        return Some(i128::from(number));
     }
     let mut wide = [if bytes[0] >= 0x80 { 0xff } else { 0 }; 16];
     wide[16 - bytes.len()..].copy_from_slice(bytes);
@@ -87,6 +94,20 @@ pub(crate) fn sign_extended(bytes: &[u8]) -> Option<i128> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_any_length_are_sign_extended() {
+        for shift in 0..127 {
+            let power = 1i128 << shift;
+            for number in [power - 1, power, power + 1, -power - 1, -power, 1 - power] {
+                let all = number.to_be_bytes();
+                let shortest = minimal_twos_complement(&all);
+                assert_eq!(sign_extended(shortest), Some(number), "{shortest:?}");
+                assert_eq!(sign_extended(&all), Some(number));
+            }
+        }
+        assert_eq!((sign_extended(&[]), sign_extended(&[0; 17])), (None, None));
+    }
 
     #[test]
     fn varints_of_any_length_read_and_write_their_digits() {

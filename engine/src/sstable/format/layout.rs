@@ -63,6 +63,10 @@ pub(crate) struct HeaderColumns {
     pub(crate) list: Vec<HeaderColumn>,
     /// Place in `list` of each column id of the schema.
     place: Vec<Option<u16>>,
+    /// Bring the cells of a row that has one of each of these columns from header order, which is
+    /// by name, into row order, which is by id: exchanged in this order. Empty where rows have
+    /// something else as well.
+    exchanges: Vec<(u16, u16)>,
 }
 
 impl HeaderColumns {
@@ -74,13 +78,39 @@ impl HeaderColumns {
                 assert!(before.is_none(), "column {} stands at {before:?} and {i}", id.0);
             }
         }
-        HeaderColumns { list, place }
+        let exchanges = exchanges(&list);
+        HeaderColumns { list, place, exchanges }
+    }
+
+    /// Sorts cells of all columns by the ids of these, if they come in header order.
+    pub(crate) fn sort_all<T>(&self, cells: &mut [T]) {
+        if cells.len() == self.list.len() {
+            self.exchanges.iter().for_each(|(a, b)| cells.swap(usize::from(*a), usize::from(*b)));
+        }
     }
 
     /// Place of the column in the header, if it is one of these.
     pub(crate) fn place(&self, id: ColumnId) -> Option<u16> {
         self.place.get(usize::from(id.0)).copied().flatten()
     }
+}
+
+/// See [`HeaderColumns::exchanges`].
+fn exchanges(list: &[HeaderColumn]) -> Vec<(u16, u16)> {
+    let of_one_cell = |column: &HeaderColumn| column.id.filter(|_| !column.shape.is_multi_cell);
+    let Some(mut ids) = list.iter().map(of_one_cell).collect::<Option<Vec<ColumnId>>>() else {
+        return Vec::new();
+    };
+    let mut exchanges = Vec::new();
+    for place in 0..ids.len() {
+        let least = (place..ids.len()).min_by_key(|at| ids[*at]).expect("it has this place");
+        if least != place {
+            ids.swap(place, least);
+            exchanges.push((place as u16, least as u16));
+        }
+    }
+    assert!(ids.is_sorted(), "exchanges sort what they were made for: {ids:?}");
+    exchanges
 }
 
 /// Everything needed to read or write the rows of one SSTable.

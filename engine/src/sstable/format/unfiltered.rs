@@ -586,6 +586,7 @@ fn read_parts<'a>(
     }
     check_used_up(input)?;
     // Header order is by name, row order by id.
+    columns.sort_all(cells);
     if !cells.is_sorted_by_key(FromCell::column) {
         cells.sort_unstable_by_key(FromCell::column);
     }
