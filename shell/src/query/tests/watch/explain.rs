@@ -116,8 +116,8 @@ fn masked(text: &str) -> String {
         !varies.iter().any(|start| name.rsplit('[').next().unwrap_or("").starts_with(start))
     };
     // Whether a read waits depends on how fast its reader is.
-    let waits = |part: &&str| !part.starts_with("time_admission=");
-    let parts = text.split(", ").filter(waits).map(|part| match part.split_once('=') {
+    let is_told = |part: &&str| !part.starts_with("time_admission=");
+    let parts = text.split(", ").filter(is_told).map(|part| match part.split_once('=') {
         Some((name, _)) if name.contains("metrics=[") || is_steady(name) => part.to_owned(),
         Some((name, value)) => {
             let end = value.find([']', '\n']).map_or("", |end| &value[end..]);
