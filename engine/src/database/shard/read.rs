@@ -138,6 +138,7 @@ impl Shard {
 
     /// Runs a read that was let in when it has its turn, see [`Table::stream`]; `told` says when
     /// all was sent.
+    #[expect(clippy::manual_async_fn, reason = "an async fn would hold the command twice")]
     pub(in crate::database) fn stream(
         self: Rc<Self>,
         command: ReadCommand,
