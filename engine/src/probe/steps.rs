@@ -46,12 +46,17 @@ impl Steps {
         self.kept.push(step);
     }
 
-    /// Those that were kept, in the order of time, and how many were not.
-    pub fn all(&self) -> (Vec<Step>, u64) {
+    /// Those that were kept, in the order of time.
+    pub fn all(&self) -> Vec<Step> {
         let mut all = self.kept.to_vec();
         // Shards note theirs side by side.
         all.sort_by_key(|step| step.at_ns);
-        (all, self.left_out)
+        all
+    }
+
+    /// How many were not kept.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
     }
 }
 
@@ -69,14 +74,14 @@ mod tests {
         for at in 0..STEPS_MAX as u64 + 7 {
             steps.add(step(at, "s".to_owned()));
         }
-        let (all, left_out) = steps.all();
+        let (all, left_out) = (steps.all(), steps.left_out());
         assert_eq!((all.len(), left_out), (STEPS_MAX, 7));
         let mut long = Steps::default();
         let count = STEPS_BYTES_MAX / STEP_BYTES_MAX + 3;
         for at in 0..count as u64 {
             long.add(step(at, "é".repeat(STEP_BYTES_MAX)));
         }
-        let (all, left_out) = long.all();
+        let (all, left_out) = (long.all(), long.left_out());
         let bytes: usize = all.iter().map(|step| step.text.len()).sum();
         assert!(bytes <= STEPS_BYTES_MAX && all.len() + left_out as usize == count, "{bytes}");
         assert!(left_out > 0 && all[0].text.ends_with('…'));
@@ -89,7 +94,7 @@ mod tests {
         for (at_ns, text) in [(5, "b"), (2, "a"), (5, "c")] {
             steps.add(step(at_ns, text.to_owned()));
         }
-        let texts: Vec<_> = steps.all().0.into_iter().map(|step| step.text).collect();
+        let texts: Vec<_> = steps.all().into_iter().map(|step| step.text).collect();
         assert_eq!(texts, ["a", "b", "c"]);
     }
 }

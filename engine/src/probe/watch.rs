@@ -144,9 +144,14 @@ impl Watch {
         }
     }
 
-    /// Its steps in the order of time, and how many there was no room for.
-    pub fn steps(&self) -> (Vec<Step>, u64) {
+    /// Its steps in the order of time.
+    pub fn steps(&self) -> Vec<Step> {
         locked(&self.steps).all()
+    }
+
+    /// How many steps there was no room for.
+    pub fn left_out(&self) -> u64 {
+        locked(&self.steps).left_out()
     }
 
     /// The clock of its steps.
@@ -330,7 +335,7 @@ mod tests {
                 queued_ns: 2_100,
                 disk_ns: 9_900,
             });
-            let (steps, left_out) = watch.steps();
+            let (steps, left_out) = (watch.steps(), watch.left_out());
             let texts: Vec<_> = steps.iter().map(|step| &*step.text).collect();
             assert_eq!((&texts[..], left_out), (wanted, 0), "{detail:?}");
             if let Some(last) = steps.get(2) {
@@ -350,7 +355,7 @@ mod tests {
             let watch = Watch::new(clock.clone(), detail);
             clock.advance(Duration::from_micros(5));
             watch.note_path("short path");
-            let at_ns: Vec<_> = watch.steps().0.iter().map(|step| step.at_ns).collect();
+            let at_ns: Vec<_> = watch.steps().iter().map(|step| step.at_ns).collect();
             assert_eq!(at_ns, Vec::from_iter(wanted), "{detail:?}");
         }
     }

@@ -40,7 +40,7 @@ impl Record {
     /// All steps in the order of time; the last ones are the counters of its reads.
     pub fn steps(&self) -> Vec<Step> {
         let Did::Watched(watch) = &self.did else { return Vec::new() };
-        let (mut steps, _) = watch.steps();
+        let mut steps = watch.steps();
         // A microsecond is not told to its end.
         let at_ns = steps.last().map_or(0, |last| last.at_ns).max(self.duration_us * 1000);
         for read in watch.reads() {
@@ -58,7 +58,7 @@ impl Record {
     /// Steps for which there was no room.
     pub fn left_out(&self) -> u64 {
         match &self.did {
-            Did::Watched(watch) => watch.steps().1,
+            Did::Watched(watch) => watch.left_out(),
             Did::Counted(_) => 0,
         }
     }

@@ -1,6 +1,7 @@
 //! Scans over short partitions, which need no reads of their own.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use super::walks::used_of;
 use super::*;
@@ -146,13 +147,13 @@ fn its_rows_are_used_and_counted_once_each_and_without_a_read_of_each_partition(
     let watch = Watch::new(SimulatedClock::new(0), Detail::Steps);
     let mut reader = Reader::open(&mut world);
     let scan = async { while reader.step(u64::MAX, "from memory") {} };
-    block_on(probed(Some(watch.read(std::sync::Arc::new("a table")).on(0)), scan));
+    block_on(probed(Some(watch.read(Arc::new("a table")).on(0)), scan));
     assert_eq!(world.disk.reads.get(), reads);
     assert_eq!(used_of(&world, EntryKind::Row) - used, rows);
     let after = *world.rows.counts.borrow();
     assert_eq!(after.partition_hits - counts.partition_hits, PARTITIONS);
     assert_eq!(after.row_hits - counts.row_hits, rows);
-    let steps = watch.steps().0.into_iter().map(|step| step.text);
+    let steps = watch.steps().into_iter().map(|step| step.text);
     let mut others = steps.filter(|step| !step.contains("of short partitions from memory"));
     assert_eq!(others.next(), None, "a partition had a read of its own");
 }
