@@ -16,7 +16,7 @@ use crate::runtime;
 
 /// Chunks written at the same time. A device works on several flushes at once, and while they
 /// run the next chunk gathers more records.
-const FLUSHES_IN_FLIGHT_MAX: usize = 8;
+pub(super) const FLUSHES_IN_FLIGHT_MAX: usize = 8;
 
 enum Step {
     Nothing,

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::block::{self, BLOCK_BYTES, PAYLOAD_BYTES, Trailer};
+use super::flush::FLUSHES_IN_FLIGHT_MAX;
 use super::*;
 use crate::clock::SimulatedClock;
 use crate::disk::{AlignedBuffer, Disk, Faults, OpenOptions, SimulatedDisk, read_file};
@@ -496,7 +497,7 @@ fn a_failed_write_or_sync_poisons_the_log_for_good() {
 /// Whatever stage a record has come to when a write fails, whoever waits for it is told.
 #[test]
 fn no_record_waits_for_ever_behind_one_that_failed() {
-    let mut told = 0;
+    let (mut told, mut gathering) = (0, 0);
     for turns in 0..80 {
         run(async {
             let disk = SimulatedDisk::new(turns);
@@ -511,10 +512,19 @@ fn no_record_waits_for_ever_behind_one_that_failed() {
             }
             // By then the log may have failed already.
             let Ok((_, second)) = log.append(&mutation(1, 1, 10)) else { return };
-            let mut both = std::pin::pin!(futures::future::join(first, second));
+            let mut all = vec![first, second];
+            // With so many writes in flight the last ones gather.
+            while all.len() < FLUSHES_IN_FLIGHT_MAX + 3
+                && let Ok((_, next)) = log.append(&mutation(1, all.len() as u64, 10))
+            {
+                all.push(next);
+                tokio::task::yield_now().await;
+            }
+            gathering += u32::from(log.inner.borrow().forming.is_some());
+            let mut all = std::pin::pin!(futures::future::join_all(all));
             for _ in 0..10_000 {
-                if let std::task::Poll::Ready(both) = futures::poll!(&mut both) {
-                    assert!(both.0.is_err() && both.1.is_err(), "{both:?}");
+                if let std::task::Poll::Ready(all) = futures::poll!(&mut all) {
+                    assert!(all.iter().all(Result::is_err), "{all:?}");
                     told += 1;
                     return;
                 }
@@ -524,6 +534,7 @@ fn no_record_waits_for_ever_behind_one_that_failed() {
         });
     }
     assert!((3..80).contains(&told), "{told} records came before the log had failed");
+    assert!(gathering > 3, "{gathering} times records had gathered when it failed");
 }
 
 #[test]

@@ -62,6 +62,7 @@ mod tests {
     use super::*;
 
     const P: usize = PAGE_BYTES;
+    const S: usize = SECTOR_BYTES;
 
     #[test]
     fn reads_go_on_until_full_or_ended() {
@@ -70,6 +71,11 @@ mod tests {
         assert_eq!(after(0, 2 * P, P), ControlFlow::Continue(P));
         assert_eq!(after(P, 2 * P, 0), ControlFlow::Break(P));
         assert_eq!(after(P, 3 * P, 100), ControlFlow::Break(P + 100));
+        // At a sector, though not at a page, it goes on; within a sector the file ends.
+        assert_eq!(after(0, 2 * P, S), ControlFlow::Continue(S));
+        assert_eq!(after(P, 3 * P, P + 2 * S), ControlFlow::Continue(2 * P + 2 * S));
+        assert_eq!(after(S, 2 * P, S - 1), ControlFlow::Break(2 * S - 1));
+        assert_eq!(after(S, 2 * P, S + 1), ControlFlow::Break(2 * S + 1));
         let interrupted = io::Error::from(io::ErrorKind::Interrupted);
         assert_eq!(after_read(P, 2 * P, Err(interrupted)).unwrap(), ControlFlow::Continue(P));
         assert!(after_read(0, P, Err(io::Error::from_raw_os_error(5))).is_err());

@@ -311,6 +311,21 @@ mod tests {
 
     /// The rest of a queue that ran dry goes to whoever asks.
     #[test]
+    fn a_flow_saves_nothing_up_while_it_has_nothing_to_do() {
+        let mut queue = FairQueue::new(&[10], 0);
+        let flow = |id| Flow { id, shares: 10 };
+        queue.push((0, flow(1)), 1, 1);
+        assert_eq!(queue.pop(0), Some((1, 1)));
+        (0..200).for_each(|_| queue.push((0, flow(2)), 1, 2));
+        for _ in 0..100 {
+            queue.pop(0).unwrap();
+        }
+        (0..100).for_each(|_| queue.push((0, flow(1)), 1, 1));
+        let of_first = (0..40).filter(|_| queue.pop(0) == Some((1, 1))).count();
+        assert!(of_first.abs_diff(20) <= 1, "{of_first} of 40 behind 100 of the other flow");
+    }
+
+    #[test]
     fn an_idle_class_gives_up_all() {
         let mut queue = filled(&[1000, 1], &[1, 1], 0);
         assert_eq!(serve(&mut queue, 1000), [100, 100]);

@@ -270,6 +270,10 @@ impl Drop for PendingWrite {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use futures::FutureExt;
+
     use super::*;
     use crate::mutation::{ClusteringRange, RangeTombstone, Tombstone};
     use crate::schema::TableId;
@@ -327,5 +331,23 @@ mod tests {
         second.apply();
         memtable.release();
         assert_eq!(shard_bytes.get(), 0, "nobody would give those bytes back");
+    }
+
+    /// A flush, a DROP and a TRUNCATE wait for the writes that are on their way.
+    #[test]
+    fn who_waits_for_writes_goes_on_when_the_last_one_ends_or_is_given_up() {
+        for ends in [PendingWrite::apply, PendingWrite::give_up, drop] {
+            let memtable = Memtable::new(Rc::default());
+            let (first, last) = (
+                memtable.begin_write(at(1), deletion(1)),
+                memtable.begin_write(at(2), deletion(2)),
+            );
+            let mut settled = pin!(memtable.wait_for_writes());
+            assert!((&mut settled).now_or_never().is_none(), "two are on their way");
+            first.apply();
+            assert!((&mut settled).now_or_never().is_none(), "one is on its way");
+            ends(last);
+            assert!(settled.now_or_never().is_some(), "none is on its way");
+        }
     }
 }

@@ -258,7 +258,7 @@ impl FragmentSource for MemtableSource {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mutation::{Mutation, Row, Tombstone};
+    use crate::mutation::{Mutation, RangeTombstone, Row, Tombstone};
     use crate::schema::{ClusteringKey, TableId};
 
     fn rows_of(source: &mut dyn FragmentSource) -> (Vec<Vec<u8>>, Vec<PartitionKey>) {
@@ -312,6 +312,43 @@ mod tests {
                 assert_eq!(rows, all[wanted.clone()], "{start:?} to {end:?}, {direction:?}");
             }
         }
+    }
+
+    #[test]
+    fn one_range_tombstone_may_end_where_another_begins() {
+        let memtable = Memtable::new(Rc::default());
+        let key = PartitionKey::from_bytes(*b"k");
+        let mut mutation = Mutation::new(TableId(1), key.clone());
+        let tombstone = |timestamp| Tombstone { timestamp, deletion_time: 1 };
+        let before = |byte| Position::before(clustering(&[byte]));
+        for (at, timestamp) in [(1, 5), (2, 9), (3, 7)] {
+            let range = ClusteringRange { start: before(at), end: before(at + 1) };
+            let tombstone = tombstone(timestamp);
+            mutation.range_tombstones.push(RangeTombstone { range, tombstone });
+        }
+        memtable.replay(None, mutation);
+        let changes = |direction| {
+            let single = PartitionRange::Single(key.clone());
+            let mut source = memtable.read(&single, &Slice::full(direction));
+            let mut out = VecDeque::new();
+            while source.fill_now(&mut out) == Filled::Some {}
+            let change = |fragment| match fragment {
+                Fragment::RangeTombstoneChange { position, tombstone } => {
+                    Some((position, tombstone.map(|tombstone| tombstone.timestamp)))
+                }
+                _ => None,
+            };
+            out.into_iter().filter_map(change).collect::<Vec<_>>()
+        };
+        let at = [before(1), before(2), before(3), before(4)];
+        let said = |at: [&Position; 4], told: [Option<i64>; 4]| {
+            at.into_iter().cloned().zip(told).collect::<Vec<_>>()
+        };
+        let [a, b, c, d] = &at;
+        let forward = said([a, b, c, d], [Some(5), Some(9), Some(7), None]);
+        assert_eq!(changes(Direction::Forward), forward);
+        let reversed = said([d, c, b, a], [Some(7), Some(9), Some(5), None]);
+        assert_eq!(changes(Direction::Reversed), reversed);
     }
 
     #[test]

@@ -89,5 +89,7 @@ mod tests {
             range(b"z", b"y"),
         ]);
         assert_eq!(joined, [range(b"a", b"c"), range(b"d", b"e")]);
+        let within = normalise(vec![range(b"a", b"e"), range(b"b", b"c"), range(b"d", b"e")]);
+        assert_eq!(within, [range(b"a", b"e")], "one that lies within another shortens nothing");
     }
 }

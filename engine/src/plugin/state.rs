@@ -199,4 +199,15 @@ mod tests {
         assert!(state.table_growing(0, TABLE_ELEMENTS_MAX, None).unwrap());
         assert!(!state.table_growing(0, TABLE_ELEMENTS_MAX + 1, None).unwrap());
     }
+
+    #[test]
+    fn memory_goes_with_its_instance() {
+        // More than all instances of other tests have.
+        const BYTES: usize = 1 << 50;
+        let mut state = State::new("lru", 0);
+        state.count_memory(BYTES);
+        assert!(instance_bytes() >= BYTES, "{}", instance_bytes());
+        drop(state);
+        assert!(instance_bytes() < BYTES, "{}", instance_bytes());
+    }
 }

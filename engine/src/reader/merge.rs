@@ -325,8 +325,8 @@ mod tests {
 
     use super::*;
     use crate::memtable::Memtable;
-    use crate::mutation::{Mutation, PartitionRange, Slice};
-    use crate::schema::TableId;
+    use crate::mutation::{ClusteringRange, Mutation, PartitionRange, RangeTombstone, Slice};
+    use crate::schema::{ClusteringKey, TableId};
 
     #[test]
     fn of_deletions_in_several_sources_the_strongest_one_counts() {
@@ -348,5 +348,52 @@ mod tests {
             };
             assert_eq!(deletion.map(|deletion| deletion.timestamp), Some(3), "{order:?}");
         }
+    }
+
+    /// What is skipped may lie within a range tombstone, which ends with its partition.
+    #[test]
+    fn a_partition_behind_one_that_was_skipped_has_its_own_range_tombstone() {
+        let tombstone = Tombstone { timestamp: 5, deletion_time: 1 };
+        let deleted = |keys: &[&'static [u8]]| {
+            let memtable = Memtable::new(Rc::default());
+            for key in keys {
+                let key = PartitionKey::from_bytes(*key);
+                let mut mutation = Mutation::new(TableId(1), key);
+                let range = ClusteringRange { start: Position::start(), end: Position::end() };
+                mutation.range_tombstones.push(RangeTombstone { range, tombstone });
+                let rows = (0..2 * FRAGMENTS_PER_FILL_MAX as u32).map(u32::to_be_bytes);
+                let deleted = Row {
+                    deletion: Some(Tombstone { timestamp: 9, ..tombstone }),
+                    ..Row::default()
+                };
+                let row = |key: [u8; 4]| (ClusteringKey::from_ordered(key), deleted.clone());
+                mutation.rows.extend(rows.map(row));
+                memtable.replay(None, mutation);
+            }
+            memtable.read(&PartitionRange::full(), &Slice::full(Direction::Forward))
+        };
+        let sources = vec![deleted(&[b"a", b"b"]), deleted(&[b"a", b"b"])];
+        let mut merged = MergeSource::merge(sources, Direction::Forward);
+        let mut out = VecDeque::new();
+        block_on(merged.fill(&mut out)).unwrap();
+        let is_row = |fragment: Option<&Fragment>| matches!(fragment, Some(Fragment::Row { .. }));
+        assert!(is_row(out.back()), "the first fill ends within the first partition");
+        merged.skip_partition();
+        out.clear();
+        loop {
+            let before = out.len();
+            block_on(merged.fill(&mut out)).unwrap();
+            if out.len() == before {
+                break;
+            }
+        }
+        let changes: Vec<_> = out
+            .iter()
+            .filter_map(|fragment| match fragment {
+                Fragment::RangeTombstoneChange { tombstone, .. } => Some(*tombstone),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(changes, [Some(tombstone), None], "{out:?}");
     }
 }

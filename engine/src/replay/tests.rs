@@ -15,7 +15,7 @@ use crate::plugin::tests::guest::{
 use crate::plugin::{CompiledPolicy, HostOptions, InstanceOptions, PolicyHost, WasmEvictionPolicy};
 use crate::policy::{EvictionPolicy, FailureKind, PolicyFailure, Slot};
 use crate::skip::skip;
-use crate::trace::{Synthetic, Trace, TraceFormat, read_trace};
+use crate::trace::{Request, Synthetic, Trace, TraceBuilder, TraceFormat, read_trace};
 
 fn trace(ids: &[(u64, u32)]) -> Trace {
     let text: String = ids.iter().map(|(id, size)| format!("{id},{size}\n")).collect();
@@ -168,6 +168,64 @@ impl<P: tidegate_plugin::EvictionPolicy> EvictionPolicy for Native<P> {
         self.0.policy_mut().resize(capacity_bytes, max_slots);
         Ok(())
     }
+}
+
+/// An LRU that notes the ticks which pass before each event.
+struct Noting(Native<tidegate_policy_lru::Lru>, Vec<u64>);
+
+impl EvictionPolicy for Noting {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn version(&self) -> &str {
+        self.0.version()
+    }
+
+    fn apply(
+        &mut self,
+        events: &[u64],
+        attributes: &[u64],
+        want_entries: u32,
+        want_bytes: u64,
+        victims: &mut Vec<Slot>,
+    ) -> Result<(), PolicyFailure> {
+        self.1.extend(events.iter().map(|event| event >> 48));
+        self.0.apply(events, attributes, want_entries, want_bytes, victims)
+    }
+
+    fn drain_order(
+        &mut self,
+        cursor: u32,
+        max: u32,
+        slots: &mut Vec<Slot>,
+    ) -> Result<(), PolicyFailure> {
+        self.0.drain_order(cursor, max, slots)
+    }
+
+    fn resize(&mut self, capacity_bytes: u64, max_slots: u32) -> Result<(), PolicyFailure> {
+        self.0.resize(capacity_bytes, max_slots)
+    }
+}
+
+#[test]
+fn an_event_tells_the_time_since_the_one_before() {
+    let mut builder = TraceBuilder::default();
+    for (id, time_ms) in [(1, 3), (2, 5), (1, 5), (3, 4), (2, 7), (1, 10_000), (2, 10_001)] {
+        let time_us = time_ms * 1000;
+        let request = Request { id, size_bytes: 1, kind: 0, is_hit: false, time_us };
+        builder.push(request).unwrap();
+    }
+    let setup = Setup { params: Vec::new(), max_slots: 10, shard: 0, seed: 1 };
+    let lru = Native(Driver::<tidegate_policy_lru::Lru>::new(&setup).unwrap());
+    let mut noting = Noting(lru, Vec::new());
+    noting.resize(10, 10).unwrap();
+    let settings = Settings::new(Capacity::Entries(10));
+    let clock = SimulatedClock::new(0);
+    run_policy(&mut noting, &builder.finish(), &settings, &*clock).unwrap();
+    // In sixteenths of a millisecond; times that go back count for nothing, and a long one ends at
+    // what an event can tell.
+    assert_eq!(noting.1, [48, 32, 0, 0, 32, u64::from(u16::MAX), 16]);
 }
 
 /// Runs a component and the same code natively; every outcome but times and fuel is equal.

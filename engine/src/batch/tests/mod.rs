@@ -222,6 +222,11 @@ fn a_time_to_live_may_end_in_the_last_second_that_files_can_say() {
     assert_eq!(ends(10, last - 10).unwrap(), Some(Expiry { ttl: 10, at: last }));
     assert!(ends(10, last - 9).is_err() && ends(10, i32::MAX).is_err());
     assert_eq!(ends(0, last).unwrap(), None);
+    let mut expiring = TableSchema::clone(&schema);
+    expiring.options.default_time_to_live = 10;
+    let asked = |ttl| expiry(&expiring, &WriteOptions { ttl, now_seconds: 5, ..OPTIONS }).unwrap();
+    assert_eq!(asked(None), Some(Expiry { ttl: 10, at: 15 }));
+    assert_eq!(asked(Some(0)), None, "whoever asks for none has none");
     assert!(ends(TTL_SECONDS_MAX, 50).is_ok() && ends(TTL_SECONDS_MAX + 1, 50).is_err());
     assert!(ends(-1, 50).is_err());
 }

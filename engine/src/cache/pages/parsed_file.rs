@@ -113,6 +113,28 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_an_index_that_was_used_once_leaves_the_second_time() {
+        let cache = PageCache::new(100 * PIECE_BYTES, 1);
+        let index = ParsedFile::new(cache.clone(), EntryKind::PartitionIndexPage, 0);
+        let data = ParsedFile::new(cache.clone(), EntryKind::DataPage, 0);
+        // Data that nobody used since would leave first, were it not for the share.
+        for at in 0..40_u64 {
+            data.insert(at, Rc::new(()), PIECE_BYTES);
+        }
+        for at in 0..60_u64 {
+            index.insert(at, Rc::new(at), PIECE_BYTES);
+        }
+        (0..60_u64).for_each(|at| assert_eq!(index.get(at).as_deref(), Some(&at)));
+        for at in 40..80_u64 {
+            data.insert(at, Rc::new(()), PIECE_BYTES);
+        }
+        let (index_now, data_now) =
+            (counts(&cache, EntryKind::PartitionIndexPage), counts(&cache, EntryKind::DataPage));
+        assert_eq!((index_now.pages, data_now.pages), (20, 80));
+        assert_eq!((index_now.evictions, data_now.evictions), (40, 0));
+    }
+
+    #[test]
     fn the_share_can_be_changed() {
         let cache = PageCache::new(100 * PIECE_BYTES, 1);
         cache.set_index_percent(50);

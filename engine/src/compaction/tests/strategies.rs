@@ -123,6 +123,17 @@ fn leveled_brings_flushes_to_level_1_with_what_they_meet() {
 }
 
 #[test]
+fn leveled_takes_along_what_only_one_of_the_flushes_meets() {
+    let next = [at_level(5, 1, 10, (5, 20)), at_level(6, 1, 10, (30, 40))];
+    for meeting in 1..=4_u64 {
+        let tokens = |number: u64| if number == meeting { (0, 9) } else { (50, 59) };
+        let flushed = (1..=4).map(|number| at_level(number, 0, 3, tokens(number)));
+        let all: Vec<FileFacts> = flushed.chain(next.clone()).collect();
+        assert_eq!(inputs(&all, leveled()), [1, 2, 3, 4, 5], "{meeting}");
+    }
+}
+
+#[test]
 fn leveled_empties_the_deepest_level_that_is_too_full() {
     // Level 1 holds 100 MiB, level 2 ten times that.
     let mut all: Vec<FileFacts> =

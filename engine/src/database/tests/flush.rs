@@ -7,6 +7,7 @@ use futures::FutureExt;
 
 use super::super::shard::Shard;
 use super::*;
+use crate::commitlog::Durability;
 use crate::schema::TableOptions;
 
 fn options(directory: &Path) -> Options {
@@ -133,6 +134,33 @@ async fn full_memtables_are_flushed_and_their_segments_go() {
         .count();
     assert!(segments <= 4, "{segments} segments are kept of a log that wrote many");
     database.close().await.unwrap();
+}
+
+/// A write that is done before it is on disk starts a flush as one that waits for the disk does.
+#[tokio::test]
+async fn full_memtables_are_flushed_however_durable_writes_are() {
+    for durability in [Durability::Sync, Durability::Periodic { ms: 1000 }, Durability::None] {
+        let directory = tempfile::tempdir().unwrap();
+        let small = Options {
+            shards: Some(1),
+            memtable_bytes: 256 << 10,
+            durability,
+            ..options(directory.path())
+        };
+        let database = Database::open(small).await.unwrap();
+        let schema = database.create_table(definition(), false).await.unwrap();
+        for round in 0.. {
+            let writes = (0..100).map(|i| insert(&schema, "a", round * 100 + i, 7, 1)).collect();
+            database.apply_many(writes).await.unwrap();
+            if sstables(&database).await.0 > 0 {
+                break;
+            }
+            // A flush runs beside the writes.
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            assert!(round < 1000, "{durability:?}: nothing was flushed");
+        }
+        database.close().await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -54,6 +54,31 @@ fn long_requests_go_in_pieces() {
 }
 
 #[test]
+fn a_write_fails_where_any_of_its_pieces_does() {
+    simulate(|time| async move {
+        let raw = SimulatedDisk::new(1);
+        let (_queue, disk) = scheduled(&time, DiskModel::measured(&SLOW), raw.shared());
+        let file = disk.open(Path::new("/file"), OpenOptions::CREATE).await.unwrap();
+        let (mut written, mut failed) = (0, 0);
+        for round in 1..60_u8 {
+            raw.set_faults(Faults { write_error_one_in: 4, ..Faults::default() });
+            let content = vec![round; 192 << 10];
+            let (result, _) = file.write_at(0, AlignedBuffer::padded(&content)).await;
+            raw.set_faults(Faults::default());
+            if result.is_err() {
+                failed += 1;
+                continue;
+            }
+            written += 1;
+            let (result, found) = file.read_at(0, AlignedBuffer::for_reading(192 << 10)).await;
+            result.unwrap();
+            assert!(found[..] == content, "write {round} says that it is done");
+        }
+        assert!(written > 5 && failed > 5, "{written} were written, {failed} failed");
+    });
+}
+
+#[test]
 fn a_request_is_of_its_task_or_of_its_disk() {
     simulate(|time| async move {
         let raw: Rc<dyn Disk> = SimulatedDisk::new(1).shared();

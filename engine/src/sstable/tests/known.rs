@@ -4,10 +4,11 @@
 use super::model::*;
 use super::*;
 use crate::clock::Random;
-use crate::mutation::Direction;
+use crate::mutation::{Direction, Liveness, Row};
 use crate::policy::cache_admission::{AdmissionCandidate, AdmissionPolicy};
 use crate::policy::event::EntryKind;
 use crate::policy::eviction::PolicyFailure;
+use crate::schema::{ClusteringOrder, Column, ColumnKind, DataType, Value};
 
 /// Lets pages in and nothing that was parsed.
 struct PagesOnly;
@@ -96,4 +97,39 @@ fn one_of_another_partition_with_this_token_is_not_taken_for_it() {
         }
     }
     assert!(others >= 10, "{others} partitions were met so");
+}
+
+/// The search guesses where a key stands by its first eight bytes, which many may have alike.
+#[test]
+fn rows_whose_keys_begin_alike_are_found_wherever_they_stand() {
+    let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
+    let order = ClusteringOrder::Ascending;
+    let schema = schema_of(vec![
+        column("p", DataType::Int, ColumnKind::PartitionKey { position: 0 }),
+        column("c", DataType::Text, ColumnKind::ClusteringKey { position: 0, order }),
+    ]);
+    let key = PartitionKey::from_values(&schema, &[Value::Int(1)]).unwrap();
+    for alike in ["b", "m", "y"] {
+        let mut partition = Partition::default();
+        for (begin, count) in [("a", 20), (alike, 400), ("z", 20)] {
+            for number in 0..count {
+                let text = format!("{}{number:03}", begin.repeat(9));
+                let row = ClusteringKey::from_values(&schema, &[Value::Text(text)]).unwrap();
+                let liveness = Some(Liveness::at(BASE_TIMESTAMP));
+                partition.rows.insert(row, Row { liveness, ..Row::default() });
+            }
+        }
+        let partitions: Partitions = [(key.clone(), partition)].into();
+        let disk = MemoryDisk::default();
+        let options = WriterOptions { column_index_bytes: 64, ..WriterOptions::default() };
+        let fragments = all_fragments(&partitions, &Slice::full(Direction::Forward));
+        write(&disk, 1, &schema, options, fragments).unwrap();
+        let cache = PageCache::new(64 << 20, 1);
+        let open = Sstable::open(shared(&disk), cache, directory(), (1, None), schema.clone());
+        let table = block_on(open).unwrap();
+        for _ in 0..2 {
+            check_rows(&table, &key, &partitions[&key]);
+            assert!(table.known.get(token(&key)).is_some(), "its index is parsed");
+        }
+    }
 }

@@ -128,7 +128,7 @@ fn younger(world: &World) -> RangeTombstone {
 #[test]
 fn a_tombstone_stays_for_every_kind_of_write_that_it_covers() {
     type Write = fn(&World, &mut Mutation);
-    let writes: [(&str, Write); 6] = [
+    let writes: [(&str, Write); 7] = [
         ("a marker", |world, mutation| {
             let row = Row { liveness: Some(Liveness::at(5)), ..Row::default() };
             mutation.rows.push((world.clustering(1), row));
@@ -148,20 +148,28 @@ fn a_tombstone_stays_for_every_kind_of_write_that_it_covers() {
             let cells = vec![(ColumnId(1), Cell::live(5, *b"v"))];
             mutation.rows.push((world.clustering(1), Row { cells, ..Row::default() }));
         }),
+        ("an element beside a younger deletion", |world, mutation| {
+            mutation.range_tombstones.push(younger(world));
+            mutation.rows.push((world.clustering(1), elements(5)));
+        }),
         ("a cell of that very moment", |world, mutation| {
             let cells = vec![(ColumnId(1), Cell::live(DELETED_AT, *b"v"))];
             mutation.rows.push((world.clustering(1), Row { cells, ..Row::default() }));
         }),
     ];
+    type Put = fn(&World);
+    let places: [(&str, Put); 3] = [
+        ("a memtable", |_| {}),
+        ("a memtable that is being flushed", |world| world.table.seal()),
+        ("an SSTable", World::flush),
+    ];
     for (what, write) in writes {
-        for is_in_memory in [true, false] {
+        for (place, put) in places {
             let world = World::wide(&MemoryDisk::default(), OnCorruption::Fail);
             let deletion = world.deletion();
             world.apply(|mutation| write(&world, mutation));
-            if !is_in_memory {
-                world.flush();
-            }
-            world.check_stays(deletion, &format!("{what}, in memory: {is_in_memory}"));
+            put(&world);
+            world.check_stays(deletion, &format!("{what} in {place}"));
         }
     }
 }

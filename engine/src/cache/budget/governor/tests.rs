@@ -6,6 +6,8 @@ use std::rc::Rc;
 
 mod figures;
 mod shadow;
+mod swap;
+mod ticks;
 
 use super::*;
 use crate::clock::Random;

@@ -220,6 +220,23 @@ fn static_columns_and_collections_go_and_come_back_empty() {
 }
 
 #[test]
+fn what_was_written_between_two_drops_is_gone_after_the_second() {
+    run(async {
+        let database = open(&SimulatedDisk::new(1)).await;
+        database.create_table(definition(), false).await.unwrap();
+        for round in 1..4 {
+            let schema = alter(&database, add([new("w", DataType::BigInt)])).await.unwrap();
+            let found = rows_of(&database, &schema, "w").await.unwrap();
+            let live = found.iter().filter(|(_, value)| value.is_some()).count();
+            assert_eq!(live, 0, "it is there for the {round}. time: {found:?}");
+            let at = database.timestamp_us();
+            database.apply(update(&schema, ("a", 1), "w", at)).await.unwrap();
+            alter(&database, drop_of("w")).await.unwrap();
+        }
+    });
+}
+
+#[test]
 fn what_cannot_be_changed_says_what_can() {
     run(async {
         let database = open(&SimulatedDisk::new(1)).await;

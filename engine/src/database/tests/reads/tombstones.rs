@@ -4,6 +4,7 @@ use crate::database::tests::limits::{open, run};
 use crate::database::tests::*;
 use crate::disk::SimulatedDisk;
 use crate::error::Error;
+use crate::probe::{Detail, Watch};
 use crate::table::TombstoneLimits;
 
 fn delete(schema: &TableSchema, pk: &str, at: i32, timestamp: i64) -> Mutation {
@@ -38,13 +39,17 @@ fn a_page_that_meets_too_many_ends_with_figures() {
             if is_flushed {
                 database.flush(None).await.unwrap();
             }
-            let whole = Slice::full(Direction::Forward);
-            match database.read(read_of(&schema, "a", whole, None)).try_collect::<Vec<_>>().await {
-                Err(Error::Invalid(text)) => {
-                    assert!(text.contains("100 are most"), "{text}");
-                    assert!(text.contains("t met 101 tombstones"), "{text}");
+            let whole = || read_of(&schema, "a", Slice::full(Direction::Forward), None);
+            let watch = Watch::new(clock.clone(), Detail::Counts);
+            let watched = database.read_watched(whole(), watch.read(schema.clone()));
+            for read in [database.read(whole()), watched] {
+                match read.try_collect::<Vec<_>>().await {
+                    Err(Error::Invalid(text)) => {
+                        assert!(text.contains("100 are most"), "{text}");
+                        assert!(text.contains("t met 101 tombstones"), "{text}");
+                    }
+                    other => panic!("it met 101 tombstones: {other:?}"),
                 }
-                other => panic!("it met 101 tombstones: {other:?}"),
             }
             // From the end it comes to its rows first.
             let reversed = Slice::full(Direction::Reversed);
@@ -54,6 +59,21 @@ fn a_page_that_meets_too_many_ends_with_figures() {
             assert!(row.is_some(), "a row by its key meets nothing else");
             database.close().await.unwrap();
         }
+    });
+}
+
+#[test]
+fn pages_below_the_limit_make_a_read_of_any_length() {
+    run(async |clock| {
+        let disk = SimulatedDisk::new(1);
+        let limits = TombstoneLimits { warn: 0, max: 150 };
+        let database =
+            open(&disk, &clock, |options| Options { tombstones: limits, ..options }).await.unwrap();
+        let schema = database.create_table(definition(), false).await.unwrap();
+        // The first batch of 64 rows meets 60 tombstones, the second of 128 rows meets 120.
+        write(&database, &schema, 3, 60, 64).await;
+        assert_eq!(count_rows(&database, &schema, "a").await.unwrap(), 192);
+        database.close().await.unwrap();
     });
 }
 
