@@ -1,8 +1,8 @@
 //! Tokens of a SQL text, without gaps: each byte belongs to exactly one token.
 //!
 //! Invariant: concatenating the tokens gives the text back, also for text that is not SQL.
-//! Strings follow standard SQL (`''` inside quotes), `$tag$ … $tag$` is a string, comments are
-//! `--` to the end of the line and nesting `/* */`.
+//! Strings follow standard SQL (`''` inside quotes), `E'…'` has escapes, and `$tag$ … $tag$` is a
+//! string too. Comments are `--` and, as in CQL, `//` to the end of the line, and nesting `/* */`.
 
 use std::ops::Range;
 
@@ -77,7 +77,7 @@ impl Lexer<'_> {
             }
             '\'' => (TokenKind::Text, self.quoted('\'')),
             '"' | '`' => (TokenKind::QuotedIdentifier, self.quoted(first)),
-            '-' if self.rest().starts_with("--") => {
+            '-' | '/' if ["--", "//"].iter().any(|mark| self.rest().starts_with(mark)) => {
                 self.skip_while(|c| c != '\n');
                 (TokenKind::Comment, true)
             }
@@ -86,6 +86,10 @@ impl Lexer<'_> {
             ';' => {
                 self.at += 1;
                 (TokenKind::Semicolon, true)
+            }
+            'E' | 'e' if self.rest()[1..].starts_with('\'') => {
+                self.at += 1;
+                (TokenKind::Text, self.escaped())
             }
             c if c.is_ascii_digit() => {
                 self.number();
@@ -125,6 +129,23 @@ impl Lexer<'_> {
                 }
             }
         }
+    }
+
+    /// As `quoted`, where a backslash takes what follows along.
+    fn escaped(&mut self) -> bool {
+        self.at += 1;
+        let mut rest = self.text[self.at..].char_indices().peekable();
+        while let Some((offset, c)) = rest.next() {
+            if c == '\'' && rest.next_if(|(_, next)| *next == '\'').is_none() {
+                self.at += offset + 1;
+                return true;
+            }
+            if c == '\\' {
+                rest.next();
+            }
+        }
+        self.at = self.text.len();
+        false
     }
 
     fn block_comment(&mut self) -> bool {
@@ -223,6 +244,18 @@ mod tests {
         assert_eq!(kinds("$x$;$$'$x$"), [(Text, "$x$;$$'$x$")]);
         assert_eq!(kinds("/*;/*;*/;*/;"), [(Comment, "/*;/*;*/;*/"), (Semicolon, ";")]);
         assert_eq!(kinds("--;\n;"), [(Comment, "--;"), (Space, "\n"), (Semicolon, ";")]);
+        assert_eq!(kinds("//';\n/"), [(Comment, "//';"), (Space, "\n"), (Symbol, "/")]);
+    }
+
+    #[test]
+    fn a_string_with_escapes_ends_where_its_quote_has_no_backslash() {
+        use TokenKind::*;
+        for text in [r"E'it\'s; //x'", r"e'a''b\\'", r"E'\''''"] {
+            assert_eq!(kinds(text), [(Text, text)]);
+        }
+        assert_eq!(kinds(r"E'\\';"), [(Text, r"E'\\'"), (Semicolon, ";")]);
+        assert_eq!(kinds(r"aE'\';"), [(Word, "aE"), (Text, r"'\'"), (Semicolon, ";")]);
+        assert!(!lex(r"E'open\'").last().expect("one token").closed);
     }
 
     #[test]

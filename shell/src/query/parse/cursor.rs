@@ -199,6 +199,20 @@ impl<'a> Cursor<'a> {
         Ok(all)
     }
 
+    /// `(one, two, …)`, also with a comma behind the last one, as in CQL.
+    pub fn definitions<T>(
+        &mut self,
+        mut one: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        self.expect(&Token::LParen)?;
+        let mut all = vec![one(self)?];
+        while self.take(&Token::Comma) && self.peek() != Some(&Token::RParen) {
+            all.push(one(self)?);
+        }
+        self.expect(&Token::RParen)?;
+        Ok(all)
+    }
+
     /// `(one, two, …)`
     pub fn parenthesised<T>(&mut self, one: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         self.expect(&Token::LParen)?;

@@ -4,16 +4,17 @@
 //! Invariant: a statement has at least one token, none of them white space or comment. Only a batch
 //! has `;` among them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use sqlparser::dialect::Dialect;
-use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, TokenizerError};
 
 use super::dialect::TideDialect;
 use super::said::{self, Said};
 pub(in crate::query) use super::token::{is_word, span_of};
 use crate::query::error::{QueryError, Result, Span};
-use crate::text::{BatchWords, masked};
+use crate::text::{BatchWords, TokenKind, lex, masked};
 
 /// The dialect of every statement.
 pub(in crate::query) static DIALECT: TideDialect = TideDialect::new();
@@ -107,12 +108,32 @@ fn bare_word(token: &Token) -> Option<&str> {
     }
 }
 
+fn tokens_of(text: &str) -> std::result::Result<Vec<TokenWithSpan>, TokenizerError> {
+    Tokenizer::new(&DIALECT as &dyn Dialect, text).tokenize_with_location()
+}
+
+/// The same text where comments of CQL, which begin with `//`, begin with `--`. Each character
+/// keeps its place.
+fn of_sql(text: &str) -> Cow<'_, str> {
+    if !text.contains("//") {
+        return Cow::Borrowed(text);
+    }
+    let mut own = text.to_owned();
+    for token in lex(text).filter(|token| token.kind == TokenKind::Comment) {
+        let start = token.range.start;
+        if text[start..].starts_with("//") {
+            own.replace_range(start..start + 2, "--");
+        }
+    }
+    Cow::Owned(own)
+}
+
 /// Splits text at its semicolons. Empty statements are left out. `?` becomes `$1`, `$2`, … in the
 /// order of the text.
 ///
 /// Errors: `Syntax` for an unterminated string or comment, or a mix of `?` and `$n`.
 pub fn split(text: &str) -> Result<Vec<Statement>> {
-    let tokens = Tokenizer::new(&DIALECT as &dyn Dialect, text).tokenize_with_location()?;
+    let tokens = tokens_of(&of_sql(text))?;
     let mut statements = Vec::new();
     let mut part: Vec<TokenWithSpan> = Vec::new();
     let mut words = BatchWords::default();
@@ -145,14 +166,17 @@ pub fn split(text: &str) -> Result<Vec<Statement>> {
 
 /// Tokens of text that we made ourselves.
 pub(in crate::query) fn synthetic(text: &str) -> Result<Vec<TokenWithSpan>> {
-    let tokens = Tokenizer::new(&DIALECT as &dyn Dialect, text).tokenize_with_location()?;
-    Ok(tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect())
+    Ok(tokens_of(text)?
+        .into_iter()
+        .filter(|token| !matches!(token.token, Token::Whitespace(_)))
+        .collect())
 }
 
 /// Whether a line editor should run `text` rather than ask for another line: it ends with `;`,
 /// holds nothing, or cannot become right by adding lines.
 pub fn is_complete(text: &str) -> bool {
-    match Tokenizer::new(&DIALECT as &dyn Dialect, text).tokenize_with_location() {
+    let text = &*of_sql(text);
+    match tokens_of(text) {
         Ok(tokens) => {
             let is_said = |token: &&Token| !matches!(token, Token::Whitespace(_) | Token::EOF);
             let mut words = BatchWords::default();

@@ -13,6 +13,7 @@ use super::cache::{AlterCache, InvalidateCache};
 use super::compact::{CancelCompaction, Compact};
 use super::copy::Copy;
 use super::definition::alter::AlterTable;
+use super::definition::index::CreateIndex;
 use super::definition::keyspace::{CreateKeyspace, DropKeyspace, Use};
 use super::definition::table::{DropTable, Truncate};
 use super::definition::table_as;
@@ -73,8 +74,6 @@ const RIGHTS: &[(&str, &[Tab])] = &[
 ];
 const OPTIONS: Tab = Tab::Names(table_option::OPTIONS);
 const CREATED_WITH: &[Tab] = &[OPTIONS, Tab::Words(&["CLUSTERING ORDER BY"])];
-const NO_INDEXES: &str = "leave it out: a condition on any column is checked row by row; a second \
-                          table with that column first in its key finds rows by it";
 const NO_VIEWS: &str = "create a table with the key of the view and write to both; CREATE VIEW \
                         names a query that runs each time";
 const NO_TRANSACTIONS: &str =
@@ -662,8 +661,9 @@ pub static STATEMENTS: &[StatementRow] = &[
     StatementRow {
         words: "CREATE INDEX",
         aliases: &["CREATE CUSTOM INDEX"],
-        reader: Reader::Refused(Some(NO_INDEXES)),
-        ..StatementRow::REFUSED
+        reader: Reader::Own(own::<CreateIndex>),
+        offered: Offered::Nowhere,
+        ..StatementRow::PLAIN
     },
     StatementRow {
         words: "CREATE MATERIALIZED VIEW",

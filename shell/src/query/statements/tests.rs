@@ -294,7 +294,7 @@ fn options_of_policies_and_of_copy() {
 #[test]
 fn syntax_errors_stand_at_the_token() {
     for (text, column) in [
-        ("CREATE TABLE t (a int,)", 23),
+        ("CREATE TABLE t (a int,,)", 23),
         ("CREATE TABLE t (a int PRIMARY KEY) WITH", 40),
         ("CREATE KEYSPACE ks now", 20),
         ("ALTER CACHE SET POLICY = p MODE = sometimes", 35),

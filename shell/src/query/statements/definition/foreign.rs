@@ -131,7 +131,7 @@ pub fn refuse_compact_storage(cursor: &mut Cursor<'_>) -> Result<()> {
 }
 
 /// A value of any form, up to AND or to the end.
-fn skip_value(cursor: &mut Cursor<'_>) -> Result<()> {
+pub fn skip_value(cursor: &mut Cursor<'_>) -> Result<()> {
     let (mut depth, mut taken) = (0_usize, 0_usize);
     while let Some(token) = cursor.peek() {
         match token {

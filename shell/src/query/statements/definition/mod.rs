@@ -3,6 +3,7 @@
 pub mod alter;
 mod counter;
 mod foreign;
+pub mod index;
 pub mod keyspace;
 pub mod option_text;
 mod query;

@@ -65,15 +65,13 @@ impl CreateTable {
         if cursor.peek().is_some_and(|token| is_word(token, "as")) {
             return Ok(table);
         }
-        cursor.expect(&Token::LParen)?;
-        cursor.comma_separated(|cursor| {
+        cursor.definitions(|cursor| {
             if cursor.take_words(&["primary", "key"]) {
                 primary_key(cursor, &mut table)
             } else {
                 column(cursor, &mut table)
             }
         })?;
-        cursor.expect(&Token::RParen)?;
         if cursor.take_word("with") {
             option(cursor, &mut table)?;
             while cursor.take_word("and") {

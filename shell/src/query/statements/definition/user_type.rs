@@ -41,9 +41,8 @@ impl Read for CreateType {
     fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
         let if_not_exists = cursor.take_words(&["if", "not", "exists"]);
         let name = cursor.table_name()?;
-        let fields = cursor.parenthesised(|cursor| {
-            Ok((cursor.name("the name of a field")?, type_name(cursor)?))
-        })?;
+        let fields = cursor
+            .definitions(|cursor| Ok((cursor.name("the name of a field")?, type_name(cursor)?)))?;
         Ok(CreateType { name, if_not_exists, fields })
     }
 }
