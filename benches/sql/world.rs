@@ -21,7 +21,7 @@ impl World {
         let options = Options {
             shards: Some(2),
             durability: Durability::Periodic { ms: 10_000 },
-            cache_bytes: 4 << 30,
+            cache_bytes: 8 << 30,
             ..Options::new(directory.path().join("data"))
         };
         let database = Database::open(options).await.unwrap();
