@@ -100,6 +100,8 @@ pub struct RowCache {
     /// Whether a scan has told a gap between partitions to be known since all was forgotten: most
     /// caches are read by key, and need not look for such gaps then.
     has_continuity: Cell<bool>,
+    /// Scans that began.
+    scans: Cell<u32>,
     /// Partitions that were forgotten and whose entries are not all freed.
     forgotten: RefCell<Vec<Partitions>>,
     /// Rises when everything is forgotten.
@@ -124,6 +126,7 @@ impl RowCache {
             partitions: RefCell::default(),
             is_end_known: Cell::new(false),
             has_continuity: Cell::new(false),
+            scans: Cell::default(),
             forgotten: RefCell::default(),
             life: Cell::new(0),
             generation_min: Cell::new(0),

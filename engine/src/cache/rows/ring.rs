@@ -58,6 +58,10 @@ const PASSED_MIN: usize = if cfg!(test) { 1 } else { 4 };
 const PASSED_MAX: usize = if cfg!(test) { 2 } else { 256 };
 /// Partitions that a scan of the cache has at hand, once it came to as many short ones.
 const AT_HAND_MAX: usize = if cfg!(test) { 3 } else { 32 };
+/// One scan in so many tells the policy that it used the rows of a short partition; which one,
+/// their slots say. That all rows are scanned says little of each, and to tell of all of them
+/// takes a tenth of the time of a scan.
+const SCANS_PER_USE: u32 = 8;
 /// Partitions between two of a file whose gaps become known in one step.
 const LINKED_AT_ONCE_MAX: usize = 256;
 
@@ -136,7 +140,10 @@ impl RowCache {
         let worth = underlying.rows_per_opening(&PartitionRange::full()).max(1);
         // A scan pushes nothing out.
         let pace = Rc::new(FillPace::new(underlying.entries(), cache.fill_min.get(), 0));
+        let number = cache.scans.get();
+        cache.scans.set(number.wrapping_add(1));
         Box::new(RingRead {
+            tells: number % SCANS_PER_USE,
             cache,
             underlying,
             generation,
@@ -246,6 +253,8 @@ struct RingRead {
     /// [`PASSED_AT_ONCE_MAX`] others have their turn.
     looked: usize,
     ahead: Ahead,
+    /// Of which short partitions it tells the policy: see [`SCANS_PER_USE`].
+    tells: u32,
 }
 
 /// The cached partitions that come next, as the ring had them.
@@ -270,6 +279,8 @@ struct Passed {
     partitions: u64,
     rows: u64,
     used: Vec<Slot>,
+    /// Rows, and ends of partitions, of which the policy is not told.
+    untold: (u64, u64),
 }
 
 enum State {
@@ -383,7 +394,8 @@ impl RingRead {
     /// two of them, or with what the sink was given last.
     fn pass_short(&mut self, sink: &mut dyn FragmentSink, passed: &mut Passed) -> Filled {
         debug_assert!(matches!(self.state, State::Between), "no partition is open");
-        let is_reversed = self.slice.direction.is_reversed();
+        debug_assert!(self.tells < SCANS_PER_USE, "a scan tells of some partitions");
+        let (is_reversed, tells) = (self.slice.direction.is_reversed(), self.tells);
         while self.is_current() {
             let next = self.next().filter(|next| next.is_known_before.get());
             let Some(next) = next else { break };
@@ -392,8 +404,14 @@ impl RingRead {
                 debug_assert_eq!(rows.len(), slots.len(), "each row has a slot");
                 passed.partitions += 1;
                 passed.rows += rows.len() as u64;
-                let used = slots.iter().chain([&end_slot]).filter(|slot| **slot != NO_SLOT);
-                passed.used.extend(used);
+                let has_end = end_slot != NO_SLOT;
+                if slots.first().is_some_and(|slot| slot % SCANS_PER_USE == tells) {
+                    passed.used.extend(slots);
+                    passed.used.extend(has_end.then_some(end_slot));
+                } else {
+                    passed.untold.0 += rows.len() as u64;
+                    passed.untold.1 += u64::from(has_end);
+                }
                 let (key, deletion) = (next.key.clone(), latest.deletion());
                 let mut goes_on = sink.fragment(Fragment::PartitionStart { key, deletion });
                 if let Some(row) = latest.static_row() {
@@ -445,12 +463,14 @@ impl RingRead {
 
     /// Counts what came from memory of short partitions.
     fn count(&self, passed: Passed) {
-        let Passed { partitions, rows, used } = passed;
+        let Passed { partitions, rows, used, untold } = passed;
         if partitions == 0 {
             return;
         }
-        debug_assert!(used.len() as u64 <= rows + partitions, "rows, and the ends behind them");
+        let all = used.len() as u64 + untold.0 + untold.1;
+        debug_assert!(all <= rows + partitions, "rows, and the ends behind them");
         self.cache.touch(&used);
+        self.cache.cache.count_untold(untold);
         let mut counts = self.cache.counts.borrow_mut();
         counts.reads += partitions;
         counts.partition_hits += partitions;

@@ -119,6 +119,18 @@ impl PageCache {
         let State { budget, owners, .. } = &mut *self.state.borrow_mut();
         budget.use_soon(slots, owners);
     }
+
+    /// A reader used so many rows, and ends of partitions, of which the policy is not told.
+    pub(super) fn count_untold(&self, (rows, ends): (u64, u64)) {
+        let State { budget, .. } = &mut *self.state.borrow_mut();
+        for (kind, hits) in [(EntryKind::Row, rows), (EntryKind::Dummy, ends)] {
+            if hits > 0 {
+                let counts = budget.counts_of(kind);
+                counts.hits += hits;
+                debug_assert!(counts.hits >= hits, "hits are counted up");
+            }
+        }
+    }
 }
 
 impl State {

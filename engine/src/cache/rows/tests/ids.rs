@@ -5,14 +5,19 @@ use std::cell::RefCell;
 
 use super::*;
 use crate::cache::{EntryId, PolicyIdentity, SwapStep};
+use crate::policy::event::Op;
 use crate::policy::{EvictionPolicy, Lru, PolicyFailure};
 
 type Told = Rc<RefCell<BTreeMap<Slot, EntryId>>>;
+/// How often each slot was said to be used.
+pub(super) type Uses = Rc<RefCell<BTreeMap<Slot, u32>>>;
 
 /// An LRU that takes down what it is told of residents.
+#[derive(Default)]
 struct Witness {
     lru: Lru,
     told: Told,
+    uses: Uses,
 }
 
 impl EvictionPolicy for Witness {
@@ -36,6 +41,9 @@ impl EvictionPolicy for Witness {
         for word in events {
             // Insertions, misses and restored residents have attributes.
             let op = word >> 32 & 0xF;
+            if op == Op::Access as u64 {
+                *self.uses.borrow_mut().entry(*word as Slot).or_default() += 1;
+            }
             if let 1 | 3 | 4 = op
                 && let Some([fingerprint, _, table]) = attributes_left.next()
                 && op != 3
@@ -62,11 +70,19 @@ impl EvictionPolicy for Witness {
 }
 
 fn witness(world: &World) -> Told {
-    let told = Told::default();
-    let policy = Witness { lru: Lru::default(), told: told.clone() };
+    watched(world, Witness::default()).0
+}
+
+/// Uses of slots from here on.
+pub(super) fn uses(world: &World) -> Uses {
+    watched(world, Witness::default()).1
+}
+
+fn watched(world: &World, policy: Witness) -> (Told, Uses) {
+    let of = (policy.told.clone(), policy.uses.clone());
     world.pages.begin_policy(Box::new(policy), PolicyIdentity::default()).unwrap();
     while world.pages.step_policy_swap(256) == SwapStep::Working {}
-    told
+    of
 }
 
 /// Checks what was told of all that is there; how many that are.

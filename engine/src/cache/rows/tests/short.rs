@@ -121,10 +121,10 @@ fn a_scan_goes_on_wherever_it_was_stopped_and_whatever_comes_and_goes() {
     }
 }
 
-/// What is used is told, so that policies see a scan of short partitions as one of long ones.
-#[test]
-fn its_rows_are_used_and_counted_once_each_and_without_a_read_of_each_partition() {
-    const PARTITIONS: u64 = 200;
+const PARTITIONS: u64 = 200;
+
+/// A world of partitions of one row to five, all of them in memory, and how many rows they have.
+fn warm() -> (World, u64) {
     let mut world = World::new(1);
     world.pages.set_capacity_bytes(1 << 20);
     world.keys = 5;
@@ -142,6 +142,33 @@ fn its_rows_are_used_and_counted_once_each_and_without_a_read_of_each_partition(
         let mut reader = Reader::open(&mut world);
         while reader.step(u64::MAX, "from the disk") {}
     }
+    (world, rows)
+}
+
+/// Eight scans tell the policy of each row once, and each of them of about an eighth.
+#[test]
+fn scans_tell_the_policy_of_the_rows_in_turn() {
+    let (mut world, rows) = warm();
+    let uses = super::ids::uses(&world);
+    world.pages.deliver();
+    uses.borrow_mut().clear();
+    let mut before = 0;
+    for scan in 1..=8_usize {
+        let mut reader = Reader::open(&mut world);
+        while reader.step(u64::MAX, "from memory") {}
+        world.pages.deliver();
+        let uses = uses.borrow();
+        assert!(uses.values().all(|uses| *uses == 1), "scan {scan}: {uses:?}");
+        let share = uses.len() - before;
+        before = uses.len();
+        assert!((20..=200).contains(&share), "scan {scan} tells of {share} entries");
+    }
+    assert!(before as u64 >= rows, "{before} of {rows} rows and the ends behind them are used");
+}
+
+#[test]
+fn its_rows_are_counted_once_each_and_without_a_read_of_each_partition() {
+    let (mut world, rows) = warm();
     let (used, reads) = (used_of(&world, EntryKind::Row), world.disk.reads.get());
     let counts = *world.rows.counts.borrow();
     let watch = Watch::new(SimulatedClock::new(0), Detail::Steps);
