@@ -41,17 +41,55 @@ struct Columns {
     bytes: usize,
 }
 
+/// Rows that are judged before it is asked whether that is worth its time, and rows that pass
+/// unjudged where it was not: whoever looks at the batch judges them all.
+const JUDGED_AT_ONCE: u64 = 4096;
+const PASSED_UNJUDGED: u64 = 16 * JUDGED_AT_ONCE;
+/// It is worth it where one row in so many is left out.
+const WORTH_ONE_IN: u64 = 16;
+
 /// A filter, and the rows that it left out since that was told.
 struct Filtering {
     filter: RowFilter,
     left_out: u64,
+    /// Rows of this stretch, and those of them that were left out.
+    judged: u64,
+    judged_out: u64,
+    /// Rows that still pass unjudged.
+    passing: u64,
 }
 
 impl Filtering {
+    fn new(filter: RowFilter) -> Self {
+        Filtering { filter, left_out: 0, judged: 0, judged_out: 0, passing: 0 }
+    }
+
+    /// Whether what comes next is judged, which are so many rows.
+    #[inline]
+    fn judges(&mut self, rows: u64) -> bool {
+        if self.passing > 0 {
+            self.passing = self.passing.saturating_sub(rows);
+            return false;
+        }
+        if self.judged >= JUDGED_AT_ONCE {
+            let is_worth_it = self.judged_out * WORTH_ONE_IN >= self.judged;
+            self.passing = if is_worth_it { 0 } else { PASSED_UNJUDGED };
+            (self.judged, self.judged_out) = (0, 0);
+        }
+        self.judged += rows;
+        true
+    }
+
+    #[inline]
+    fn leave_out(&mut self, rows: u64) {
+        self.left_out += rows;
+        self.judged_out += rows;
+    }
+
     #[inline]
     fn keeps(&mut self, flat: &FlatRow, now_seconds: i32) -> bool {
         let keeps = self.filter.keeps(flat, now_seconds);
-        self.left_out += u64::from(!keeps);
+        self.leave_out(u64::from(!keeps));
         keeps
     }
 }
@@ -99,7 +137,7 @@ impl BatchBuilder {
 
     /// As it is, but that it leaves rows out.
     pub fn filtered(mut self, filter: Option<RowFilter>) -> Self {
-        self.filter = filter.map(|filter| Filtering { filter, left_out: 0 });
+        self.filter = filter.map(Filtering::new);
         self
     }
 
@@ -118,11 +156,19 @@ impl BatchBuilder {
     ///
     /// Errors: `Invalid` when stored bytes are no value of their column's type.
     pub fn push(&mut self, live: LiveRows<'_>) -> Result<()> {
+        let count = live.content.rows();
+        let is_judged = self.filter.as_mut().is_some_and(|filter| filter.judges(count));
+        if let Some(filter) = self.filter.as_mut().filter(|_| is_judged)
+            && !filter.filter.keeps_partition(live.partition)
+        {
+            filter.leave_out(count);
+            return Ok(());
+        }
         let rows = match live.content {
             LiveContent::Flat(rows) => {
                 let mut kept = 0;
                 for flat in rows {
-                    if let Some(filter) = &mut self.filter
+                    if let Some(filter) = self.filter.as_mut().filter(|_| is_judged)
                         && !filter.keeps(flat, self.now_seconds)
                     {
                         continue;
@@ -136,6 +182,7 @@ impl BatchBuilder {
                 }
                 kept
             }
+            LiveContent::Row { row, .. } if is_judged && !self.keeps_row(row) => 0,
             LiveContent::Row { key, row } => {
                 self.push_clustering(key.as_ordered())?;
                 self.push_row(Some(row))?;
@@ -164,6 +211,14 @@ impl BatchBuilder {
         }
         self.rows += rows;
         Ok(())
+    }
+
+    /// Whether the filter keeps a row that is judged.
+    fn keeps_row(&mut self, row: &Row) -> bool {
+        let Some(filter) = &mut self.filter else { return true };
+        let keeps = filter.filter.keeps_row(row, self.now_seconds);
+        filter.leave_out(u64::from(!keeps));
+        keeps
     }
 
     fn push_partition(&mut self, key: &Rc<PartitionKey>, rows: usize) -> Result<()> {
@@ -318,5 +373,33 @@ impl Columns {
             column.name,
             column.ty.sql_name()
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::table;
+    use super::*;
+
+    #[test]
+    fn rows_pass_unjudged_where_few_are_left_out() {
+        let filter = RowFilter::among(&table(&DataType::Int), ColumnId(1), &[1]).unwrap();
+        let mut filtering = Filtering::new(filter);
+        // Of so many rows, how many are judged where one in `one_in` is left out.
+        let mut judged = |rows: u64, one_in: u64| {
+            let judges = |row: &u64| {
+                let judges = filtering.judges(1);
+                filtering.leave_out(u64::from(judges && row.is_multiple_of(one_in)));
+                judges
+            };
+            (0..rows).filter(judges).count() as u64
+        };
+        assert_eq!(judged(10 * JUDGED_AT_ONCE, WORTH_ONE_IN), 10 * JUDGED_AT_ONCE);
+        let stretch = JUDGED_AT_ONCE + PASSED_UNJUDGED;
+        let few = judged(10 * stretch, 2 * WORTH_ONE_IN);
+        assert!((10 * JUDGED_AT_ONCE..=11 * JUDGED_AT_ONCE).contains(&few), "{few} are judged");
+        // What comes behind may be worth it again.
+        let again = judged(10 * stretch, 2);
+        assert!(again > 9 * stretch, "{again} are judged");
     }
 }

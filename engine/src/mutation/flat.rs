@@ -284,6 +284,14 @@ impl FlatRow {
         self.input().rest.first().is_some_and(|flags| flags & HAS_MULTI != 0)
     }
 
+    /// Whether every reader sees the row as it is, but for single cells that may have expired: it
+    /// has a marker for ever, no tombstone and no multi-cell columns.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        let flags = self.input().rest.first().copied().unwrap_or(0);
+        flags & (IS_ENDLESS | HAS_DELETION | HAS_MULTI) == IS_ENDLESS
+    }
+
     /// The tombstone of the row itself.
     #[inline]
     pub fn deletion(&self) -> Option<Tombstone> {
@@ -481,11 +489,25 @@ pub struct FlatValues<'a> {
 impl<'a> Iterator for FlatValues<'a> {
     type Item = (ColumnId, Option<&'a [u8]>);
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         let is_last = self.is_all && self.left == 0;
-        let (flags, column) = self.input.cell_start();
+        let flags = self.input.byte();
+        let near = flags >> COLUMN_SHIFT;
+        // Most cells: a value as old as its row, of one of the first columns.
+        if flags & (STATE | OF_THE_ROW) == LIVE | OF_THE_ROW && near != FAR_COLUMN {
+            return Some((ColumnId(u16::from(near)), Some(self.input.value(is_last))));
+        }
+        Some(self.other(flags, is_last))
+    }
+}
+
+impl<'a> FlatValues<'a> {
+    /// Any cell, behind its flags.
+    #[inline(never)]
+    fn other(&mut self, flags: u8, is_last: bool) -> (ColumnId, Option<&'a [u8]>) {
+        let column = self.input.column(flags);
         if flags & OF_THE_ROW == 0 {
             self.input.skip(8);
         }
@@ -501,7 +523,7 @@ impl<'a> Iterator for FlatValues<'a> {
                 Some(self.input.value(is_last)).filter(|_| expiry > self.now)
             }
         };
-        Some((column, value))
+        (column, value)
     }
 }
 
@@ -683,22 +705,19 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The flags of a cell, and its column.
+    /// The column of a cell with these flags.
     #[inline]
-    fn cell_start(&mut self) -> (u8, ColumnId) {
-        let flags = self.byte();
-        let column = match flags >> COLUMN_SHIFT {
-            FAR_COLUMN => {
-                let column = self.number();
-                debug_assert!(
-                    (usize::from(FAR_COLUMN)..=usize::from(u16::MAX)).contains(&column),
-                    "column {column} stands behind the flags of its cell"
-                );
-                column as u16
-            }
-            near => u16::from(near),
-        };
-        (flags, ColumnId(column))
+    fn column(&mut self, flags: u8) -> ColumnId {
+        let near = flags >> COLUMN_SHIFT;
+        if near != FAR_COLUMN {
+            return ColumnId(u16::from(near));
+        }
+        let column = self.number();
+        debug_assert!(
+            (usize::from(FAR_COLUMN)..=usize::from(u16::MAX)).contains(&column),
+            "column {column} stands behind the flags of its cell"
+        );
+        ColumnId(column as u16)
     }
 
     #[inline]
@@ -739,7 +758,8 @@ impl<'a> Input<'a> {
 
     #[inline]
     fn cell(&mut self, row_timestamp: i64, is_last: bool) -> FlatCell<'a> {
-        let (flags, column) = self.cell_start();
+        let flags = self.byte();
+        let column = self.column(flags);
         let timestamp = if flags & OF_THE_ROW != 0 { row_timestamp } else { self.long() };
         let state = match flags & STATE {
             LIVE => FlatState::Live(self.value(is_last)),

@@ -10,24 +10,67 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering as Atomic};
 
 use super::condition::{Comparator, Comparison};
-use crate::mutation::FlatRow;
+use crate::mutation::{FlatRow, Row};
 use crate::schema::varint::sign_extended;
-use crate::schema::{ColumnId, ColumnKind, DataType, TableSchema, Value};
+use crate::schema::{ColumnId, ColumnKind, DataType, PartitionKey, TableSchema, Value};
+
+/// Numbers of a set lie this close together where a set of bits has them: 2 MiB.
+const SET_BITS_MAX: i128 = 1 << 24;
 
 /// See the head of this file. Copies share the number of rows that were left out.
 #[derive(Debug, Clone)]
 pub struct RowFilter {
-    /// Sorted by column, one for each.
+    /// Of the one column of the partition key.
+    partition: Option<Test>,
+    /// Of regular columns, sorted, one for each.
     tests: Arc<[(ColumnId, Test)]>,
     left_out: Arc<AtomicU64>,
 }
 
-/// Between which values those of a column lie.
+/// What values of a column are let through.
 #[derive(Debug, Clone)]
 enum Test {
     /// Both ends included.
     Number(Form, i128, i128),
+    Among(Form, Arc<NumberSet>),
     Bytes(Bound<Box<[u8]>>, Bound<Box<[u8]>>),
+}
+
+/// Numbers that lie close together.
+#[derive(Debug)]
+struct NumberSet {
+    first: i128,
+    /// Bit `n` stands for `first + n`.
+    bits: Box<[u64]>,
+}
+
+impl NumberSet {
+    /// `None` where they lie too far apart.
+    fn of(numbers: impl Iterator<Item = i128>, (first, last): (i128, i128)) -> Option<Self> {
+        let span = last.checked_sub(first)?.checked_add(1)?;
+        if !(1..=SET_BITS_MAX).contains(&span) {
+            return None;
+        }
+        let mut bits = vec![0; (span as usize).div_ceil(64)].into_boxed_slice();
+        for number in numbers {
+            debug_assert!((first..=last).contains(&number), "{number} of {first} to {last}");
+            let at = (number - first) as usize;
+            bits[at / 64] |= 1 << (at % 64);
+        }
+        Some(NumberSet { first, bits })
+    }
+
+    #[inline]
+    fn has(&self, number: i128) -> bool {
+        let at = number.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
+        let word = at.and_then(|at| Some((at, self.bits.get(at / 64)?)));
+        word.is_some_and(|(at, word)| word >> (at % 64) & 1 == 1)
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = i128> + Clone {
+        let all = (self.first..).take(64 * self.bits.len());
+        all.filter(|number| self.has(*number))
+    }
 }
 
 /// How bytes are read as a number that has the order of the values.
@@ -58,6 +101,8 @@ impl Form {
     #[inline]
     fn number(self, bytes: &[u8]) -> Option<i128> {
         match self {
+            Form::Signed(4) => Some(i128::from(i32::from_be_bytes(bytes.try_into().ok()?))),
+            Form::Signed(8) => Some(i128::from(i64::from_be_bytes(bytes.try_into().ok()?))),
             Form::Signed(length) => {
                 let is_whole = bytes.len() == usize::from(length);
                 is_whole.then(|| sign_extended(bytes)).flatten()
@@ -73,9 +118,27 @@ impl Form {
 }
 
 impl Test {
+    /// One of these numbers.
+    fn among(form: Form, numbers: impl Iterator<Item = i128> + Clone) -> Self {
+        let (Some(first), Some(last)) = (numbers.clone().min(), numbers.clone().max()) else {
+            // None of them all.
+            return Test::Number(form, i128::MAX, i128::MIN);
+        };
+        match NumberSet::of(numbers, (first, last)) {
+            Some(set) => Test::Among(form, Arc::new(set)),
+            None => Test::Number(form, first, last),
+        }
+    }
+
     /// What a comparison says of the values of a column; `None` where that cannot be told from
     /// their bytes.
     fn of(ty: &DataType, comparator: &Comparator) -> Option<Self> {
+        if let (Comparator::In(values), Some(form)) = (comparator, Form::of(ty)) {
+            // Null equals nothing.
+            let numbers = values.iter().flatten().map(|value| form.number(&value.to_bytes()));
+            let numbers = numbers.collect::<Option<Vec<i128>>>()?;
+            return Some(Test::among(form, numbers.iter().copied()));
+        }
         let (value, order) = match comparator {
             Comparator::Equal(Some(value)) => (value, Ordering::Equal),
             Comparator::Less(value) | Comparator::LessOrEqual(value) => (value, Ordering::Less),
@@ -116,6 +179,8 @@ impl Test {
             Test::Number(form, low, high) => {
                 form.number(bytes).is_none_or(|number| (*low..=*high).contains(&number))
             }
+            Test::Among(..) if bytes.is_empty() => false,
+            Test::Among(form, set) => form.number(bytes).is_none_or(|number| set.has(number)),
             Test::Bytes(low, high) => {
                 let is_above = match low {
                     Bound::Included(low) => bytes >= &**low,
@@ -139,6 +204,14 @@ impl Test {
                 debug_assert_eq!(form, other, "a column has one type");
                 Test::Number(form, low.max(other_low), high.min(other_high))
             }
+            (Test::Among(form, set), other) | (other, Test::Among(form, set)) => {
+                let is_in = |number: &i128| match &other {
+                    Test::Number(_, low, high) => (*low..=*high).contains(number),
+                    Test::Among(_, other) => other.has(*number),
+                    Test::Bytes(..) => true,
+                };
+                Test::among(form, set.numbers().filter(is_in))
+            }
             // One end each, mostly: what is said twice is said by the first.
             (Test::Bytes(low, high), Test::Bytes(other_low, other_high)) => {
                 let first = |own, other| if own == Bound::Unbounded { other } else { own };
@@ -149,27 +222,67 @@ impl Test {
     }
 }
 
+/// Adds what is said of a column to what was said of it before.
+fn add(tests: &mut Vec<(ColumnId, Test)>, id: ColumnId, test: Test) {
+    match tests.iter_mut().find(|(own, _)| *own == id) {
+        Some((_, own)) => *own = own.clone().and(test),
+        None => tests.push((id, test)),
+    }
+}
+
 impl RowFilter {
     /// What these comparisons, all of which must hold, say of rows of a table; `None` where that is
     /// nothing that their bytes tell.
     pub fn of(schema: &TableSchema, comparisons: &[Comparison]) -> Option<Self> {
-        let mut tests: Vec<(ColumnId, Test)> = Vec::new();
-        for Comparison { column: id, comparator } in comparisons {
-            let column = schema.columns.get(usize::from(id.0));
-            let column = column.filter(|column| column.kind == ColumnKind::Regular);
-            let Some(test) = column.and_then(|column| Test::of(&column.ty, comparator)) else {
-                continue;
-            };
-            match tests.iter_mut().find(|(own, _)| own == id) {
-                Some((_, own)) => *own = own.clone().and(test),
-                None => tests.push((*id, test)),
+        let test = |Comparison { column: id, comparator }: &Comparison| {
+            Some((*id, Test::of(&schema.columns.get(usize::from(id.0))?.ty, comparator)?))
+        };
+        RowFilter::of_tests(schema, comparisons.iter().filter_map(test))
+    }
+
+    /// That a column of integers has one of these values: a regular column, or the one of the
+    /// partition key. `None` for another column.
+    pub fn among(schema: &TableSchema, column: ColumnId, numbers: &[i64]) -> Option<Self> {
+        let ty = &schema.columns.get(usize::from(column.0))?.ty;
+        let form = Form::of(ty).filter(|form| matches!(form, Form::Signed(_)))?;
+        let test = Test::among(form, numbers.iter().copied().map(i128::from));
+        RowFilter::of_tests(schema, [(column, test)].into_iter())
+    }
+
+    fn of_tests(schema: &TableSchema, all: impl Iterator<Item = (ColumnId, Test)>) -> Option<Self> {
+        let (mut partition, mut tests) = (None, Vec::<(ColumnId, Test)>::new());
+        for (id, test) in all {
+            match schema.column(id).kind {
+                ColumnKind::Regular => add(&mut tests, id, test),
+                // It is stored as its value is.
+                ColumnKind::PartitionKey { .. } if schema.partition_key().count() == 1 => {
+                    partition = Some(match partition.take() {
+                        Some(own) => Test::and(own, test),
+                        None => test,
+                    });
+                }
+                _ => {}
             }
         }
         tests.sort_unstable_by_key(|(id, _)| *id);
         let is_once = tests.is_sorted_by(|(a, _), (b, _)| a < b);
         assert!(is_once, "a column of {} has one test: {tests:?}", schema.full_name());
         let left_out = Arc::default();
-        (!tests.is_empty()).then(|| RowFilter { tests: tests.into(), left_out })
+        let has_any = partition.is_some() || !tests.is_empty();
+        has_any.then(|| RowFilter { partition, tests: tests.into(), left_out })
+    }
+
+    /// What both say of rows of one table, with a number of its own.
+    pub fn and(self, other: RowFilter) -> Self {
+        let partition = match (self.partition, other.partition) {
+            (Some(own), Some(other)) => Some(own.and(other)),
+            (own, other) => own.or(other),
+        };
+        let mut tests = self.tests.to_vec();
+        other.tests.iter().for_each(|(id, test)| add(&mut tests, *id, test.clone()));
+        tests.sort_unstable_by_key(|(id, _)| *id);
+        debug_assert!(tests.is_sorted_by(|(a, _), (b, _)| a < b), "a column has one test");
+        RowFilter { partition, tests: tests.into(), left_out: Arc::default() }
     }
 
     /// The same for another read, with a number of its own.
@@ -187,7 +300,14 @@ impl RowFilter {
         self.left_out.fetch_add(rows, Atomic::Relaxed);
     }
 
-    /// Whether a row may satisfy all comparisons, as a reader at `now` (seconds) sees it.
+    /// Whether rows of a partition may satisfy all comparisons.
+    #[inline]
+    pub(crate) fn keeps_partition(&self, key: &PartitionKey) -> bool {
+        self.partition.as_ref().is_none_or(|test| test.holds(key.as_bytes()))
+    }
+
+    /// Whether a row of a partition that was kept may satisfy all comparisons, as a reader at `now`
+    /// (seconds) sees it.
     #[inline]
     pub(crate) fn keeps(&self, flat: &FlatRow, now: i32) -> bool {
         let mut tests = self.tests.iter();
@@ -210,13 +330,21 @@ impl RowFilter {
         }
         false
     }
+
+    /// The same for a row in its other form.
+    pub(crate) fn keeps_row(&self, row: &Row, now: i32) -> bool {
+        self.tests.iter().all(|(id, test)| {
+            let value = row.cell(*id).and_then(|cell| cell.value_at(now));
+            value.is_some_and(|value| test.holds(value))
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::clock::Random;
-    use crate::mutation::{Cell, Liveness, Row};
+    use crate::mutation::{Cell, Liveness};
     use crate::schema::{Column, TableId, TableOptions};
 
     const TYPES: [DataType; 6] = [
@@ -256,11 +384,12 @@ mod tests {
     }
 
     fn comparator(random: &mut Random, value: Value) -> Comparator {
-        match random.below(5) {
+        match random.below(6) {
             0 => Comparator::Equal(Some(value)),
-            1 => Comparator::Less(value),
-            2 => Comparator::LessOrEqual(value),
-            3 => Comparator::Greater(value),
+            1 if !matches!(value, Value::Text(_)) => Comparator::In(vec![Some(value), None]),
+            2 => Comparator::Less(value),
+            3 => Comparator::LessOrEqual(value),
+            4 => Comparator::Greater(value),
             _ => Comparator::GreaterOrEqual(value),
         }
     }
@@ -286,6 +415,7 @@ mod tests {
             Comparator::LessOrEqual(value) => order(found, value).is_le(),
             Comparator::Greater(value) => order(found, value).is_gt(),
             Comparator::GreaterOrEqual(value) => order(found, value).is_ge(),
+            Comparator::In(values) => values.iter().flatten().any(|v| order(found, v).is_eq()),
             other => panic!("{other:?} was not drawn"),
         }
     }
@@ -321,7 +451,9 @@ mod tests {
             let filter = RowFilter::of(&schema, &comparisons);
             let keeps = filter.as_ref().is_none_or(|filter| {
                 let flat = FlatRow::row(b"k", &row);
-                filter.keeps(&flat, 100)
+                let keeps = filter.keeps(&flat, 100);
+                assert_eq!(filter.keeps_row(&row, 100), keeps, "round {round}: {row:?}");
+                keeps
             });
             let columns = comparisons.iter().map(|one| one.column);
             let is_told = comparisons.iter().all(|one| one.column != ColumnId(6))
@@ -351,5 +483,42 @@ mod tests {
         let decimal = Value::Decimal { unscaled: 100, scale: 2 };
         let other = Value::Decimal { unscaled: 1, scale: 0 };
         assert!(filter(4, decimal).keeps(&with(4, &other.to_bytes()), 1));
+    }
+
+    /// Whether it keeps a row of the partition of this key, with this number in the first column.
+    fn keeps(filter: &RowFilter, (key, number): (i32, i8)) -> bool {
+        let cells = vec![(ColumnId(1), Cell::live(1, Value::TinyInt(number).to_bytes()))];
+        let row = Row { liveness: Some(Liveness::at(1)), cells, ..Row::default() };
+        let key = PartitionKey::from_bytes(Value::Int(key).to_bytes());
+        filter.keeps_partition(&key) && filter.keeps(&FlatRow::row(b"k", &row), 100)
+    }
+
+    #[test]
+    fn of_a_set_its_members_are_kept_and_of_two_what_both_have() {
+        let schema = schema();
+        let numbers: Vec<i64> = vec![-70, 3, 5, 64, 100];
+        let of_row = RowFilter::among(&schema, ColumnId(1), &numbers).unwrap();
+        let of_key = RowFilter::among(&schema, ColumnId(0), &[1 << 30, -7, 5]).unwrap();
+        let range = |comparator| {
+            RowFilter::of(&schema, &[Comparison { column: ColumnId(1), comparator }]).unwrap()
+        };
+        let above = range(Comparator::Greater(Value::TinyInt(3)));
+        let both = of_row.clone().and(of_key.clone()).and(above.clone());
+        let turned = above.and(of_key.clone()).and(of_row.clone());
+        let none = of_row.clone().and(RowFilter::among(&schema, ColumnId(1), &[4]).unwrap());
+        for number in i8::MIN..=i8::MAX {
+            let is_member = numbers.contains(&i64::from(number));
+            assert_eq!(keeps(&of_row, (0, number)), is_member, "{number}");
+            for both in [&both, &turned] {
+                assert_eq!(keeps(both, (5, number)), is_member && number > 3, "{number}");
+            }
+            assert!(!keeps(&none, (5, number)), "{number}");
+        }
+        // Far apart, they are a range.
+        let kept = [-8, -7, 0, 1 << 30, (1 << 30) + 1].map(|key| keeps(&of_key, (key, 0)));
+        assert_eq!(kept, [false, true, true, true, false]);
+        assert!(RowFilter::among(&schema, ColumnId(5), &numbers).is_none(), "a text is no number");
+        let nothing = RowFilter::among(&schema, ColumnId(1), &[]).unwrap();
+        assert!(!keeps(&nothing, (5, 5)));
     }
 }

@@ -38,6 +38,16 @@ pub enum LiveContent<'a> {
     StaticOnly,
 }
 
+impl LiveContent<'_> {
+    /// How many they are.
+    pub fn rows(&self) -> u64 {
+        match self {
+            LiveContent::Flat(rows) => rows.len() as u64,
+            LiveContent::Row { .. } | LiveContent::StaticOnly => 1,
+        }
+    }
+}
+
 /// Takes live rows; says whether more are wanted now.
 pub type TakeRows<'t> = dyn FnMut(LiveRows<'_>) -> Result<bool> + 't;
 
@@ -371,6 +381,9 @@ impl View {
     /// Whether a row of the cache is live and handed over as it is.
     #[inline]
     fn is_whole(&self, flat: &FlatRow, covering: Option<Tombstone>) -> bool {
+        if covering.is_none() && self.dropped.is_none() && flat.is_plain() {
+            return true;
+        }
         !flat.has_multi()
             && flat.deletion().is_none()
             && !is_cut(flat, covering)

@@ -18,4 +18,4 @@ pub use partition_limit::PartitionLimit;
 pub use provider::TideTable;
 pub use scan::TideScan;
 pub use text::slices_text;
-pub use wanted::WantedKeys;
+pub use wanted::{Listener, WantedKeys, WantedValues};

@@ -11,7 +11,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -42,7 +41,6 @@ use datafusion::physical_plan::{
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
 use tidegate_engine::batch::arrow_schema;
-use tidegate_engine::database::Shard;
 use tidegate_engine::mutation::{Direction, Slice};
 use tidegate_engine::probe::Probe;
 use tidegate_engine::schema::table_schema::SchemaRef;
@@ -54,7 +52,7 @@ use super::partition_limit::{FirstRows, PartitionLimit};
 use super::pushdown::{Access, Part, is_ordered_alike};
 use super::selection::Selection;
 use super::text::{ReadText, keys_text, ranges_text, slices_text};
-use super::wanted::WantedKeys;
+use super::wanted::{WantedKeys, WantedValues};
 use crate::query::engine::Engine;
 use crate::query::setting::terms_under;
 use crate::query::types::identifier::{Kind, ordered_by};
@@ -62,8 +60,6 @@ use crate::query::types::identifier::{Kind, ordered_by};
 /// Up to so many partition keys are streams of their own, each in clustering order; more keys are
 /// one stream a shard.
 const KEY_STREAMS_MAX: usize = 16;
-/// A partition by its key costs about as much as so many rows of a scan of all.
-const ROWS_A_KEY: u64 = 16;
 /// One row in so many is taken to pass a condition of which nothing is known, as DataFusion does.
 const SHARE: u64 = 5;
 /// Bytes of a value without a fixed width, about.
@@ -105,6 +101,8 @@ pub struct TideScan {
     past_cache: bool,
     /// Tells which partitions have partners in a join; `None` outside one.
     wanted: Option<Arc<WantedKeys>>,
+    /// Tell which rows have partners in joins.
+    joined: Vec<Arc<WantedValues>>,
     /// Rows of the table, about; `None` where nobody has asked.
     table_rows: Option<u64>,
     properties: Arc<PlanProperties>,
@@ -137,6 +135,7 @@ impl TideScan {
             partition_limit: None,
             past_cache: false,
             wanted: None,
+            joined: Vec::new(),
             table_rows: None,
             properties: Arc::new(properties),
             metrics: ScanMetrics::default(),
@@ -169,6 +168,19 @@ impl TideScan {
     /// A scan that reads partitions with partners only.
     pub fn of_wanted(&self, wanted: Arc<WantedKeys>) -> Self {
         TideScan { wanted: Some(wanted), metrics: ScanMetrics::default(), ..self.clone() }
+    }
+
+    /// The table, where rows may be left out of what is read.
+    pub fn unlimited_table(&self) -> Option<SchemaRef> {
+        let is_limited = self.limit.is_some() || self.partition_limit.is_some();
+        let is_long = self.access.keys.is_none();
+        (is_long && !is_limited).then(|| Arc::clone(&self.table))
+    }
+
+    /// A scan that leaves out rows without partners.
+    pub fn of_values(&self, wanted: Arc<WantedValues>) -> Self {
+        let joined = self.joined.iter().cloned().chain([wanted]).collect();
+        TideScan { joined, metrics: ScanMetrics::default(), ..self.clone() }
     }
 
     /// A scan of a table that has about so many rows.
@@ -288,6 +300,7 @@ impl TideScan {
             direction: self.direction,
             limit: self.limit,
             partition_limit: self.partition_limit,
+            joined: self.joined.iter().map(|wanted| wanted.column_name()).collect(),
             past_cache: self.past_cache,
         }
     }
@@ -545,11 +558,9 @@ impl ExecutionPlan for TideScan {
                 [(partitions, self.access.ranges.clone())].into()
             }
         };
-        let wanted = match (&self.sources[partition], &self.wanted) {
-            (Source::Shard(shard), Some(wanted)) => {
-                let (database, table) = (self.database.clone(), Arc::clone(&self.table));
-                Some(of_join(database, table, *shard, Arc::clone(wanted)).boxed())
-            }
+        let asks = self.wanted.is_some() || !self.joined.is_empty();
+        let asked = match &self.sources[partition] {
+            Source::Shard(shard) if asks => Some(asked(self.clone(), *shard).boxed()),
             _ => None,
         };
         let filter = self.row_filter.as_ref().map(RowFilter::anew);
@@ -573,7 +584,7 @@ impl ExecutionPlan for TideScan {
             probe: self.metrics.probe(&context, &self.table),
             tombstones: context.session_config().get_extension(),
             commands: reads.into_iter().map(command).collect(),
-            wanted,
+            asked,
             batches: None,
             schema: self.schema(),
             predicate: self.predicate.clone(),
@@ -588,31 +599,32 @@ impl ExecutionPlan for TideScan {
     }
 }
 
-/// The keys of a shard's partitions that have partners in a join; `None` where reading all
-/// partitions takes less.
-async fn of_join(
-    database: Engine,
-    table: SchemaRef,
-    shard: u32,
-    wanted: Arc<WantedKeys>,
-) -> Option<Vec<PartitionKey>> {
-    let keys = wanted.wait().await?;
-    let keys: Vec<PartitionKey> =
-        keys.iter().filter(|key| database.shard_of(key) == shard).cloned().collect();
-    if keys.len() <= KEY_STREAMS_MAX {
-        return Some(keys);
-    }
-    // Its shard knows the table.
-    let (first, id) = (keys.first()?.clone(), table.id);
-    let rows = move |shard: Rc<Shard>| {
-        async move {
-            let stats = shard.table(id).ok()?.stats();
-            Some(stats.memtable_rows + stats.sstable_rows)
-        }
-        .boxed_local()
+/// What joins ask a scan for.
+struct Asked {
+    /// The partitions that have partners; `None` where all are read.
+    keys: Option<Vec<PartitionKey>>,
+    /// Leaves out rows that have none.
+    filter: Option<RowFilter>,
+}
+
+async fn asked(scan: TideScan, shard: u32) -> Asked {
+    let keys = match &scan.wanted {
+        Some(wanted) => wanted.of_shard(&scan.database, shard, KEY_STREAMS_MAX).await,
+        None => None,
     };
-    let rows = database.on_shard(&first, rows).await.ok()??;
-    (keys.len() as u64 * ROWS_A_KEY <= rows).then_some(keys)
+    let mut filter: Option<RowFilter> = None;
+    // What is read by its key is little.
+    if keys.is_none() {
+        for wanted in &scan.joined {
+            if let Some(more) = wanted.wait().await {
+                filter = Some(match filter {
+                    Some(filter) => filter.and(more),
+                    None => more,
+                });
+            }
+        }
+    }
+    Asked { keys, filter }
 }
 
 struct ScanStream {
@@ -621,8 +633,8 @@ struct ScanStream {
     probe: Option<Probe>,
     /// Are told of pages that met many, if somebody wants to know.
     tombstones: Option<Arc<ManyTombstones>>,
-    /// Tells the keys to read instead of the partitions of the command.
-    wanted: Option<BoxFuture<'static, Option<Vec<PartitionKey>>>>,
+    /// Tells what joins ask for, before anything is read.
+    asked: Option<BoxFuture<'static, Asked>>,
     /// What is still to be read, one after the other.
     commands: VecDeque<ReadCommand>,
     /// What is being read. Dropping it stops the shard.
@@ -641,16 +653,20 @@ struct ScanStream {
 }
 
 impl ScanStream {
-    /// Reads these partitions, where there are some, instead of all.
-    fn read_keys(&mut self, keys: Option<Vec<PartitionKey>>) {
-        match keys {
-            Some(keys) if keys.is_empty() => self.stop(),
-            Some(keys) => {
-                for command in &mut self.commands {
-                    command.partitions = Partitions::Keys(keys.clone());
-                }
+    /// Reads these partitions, where there are some, instead of all, and leaves rows out.
+    fn ask(&mut self, Asked { keys, filter }: Asked) {
+        if keys.as_ref().is_some_and(Vec::is_empty) {
+            return self.stop();
+        }
+        self.filter = match (self.filter.take(), filter) {
+            (Some(own), Some(more)) => Some(own.and(more)),
+            (own, more) => own.or(more),
+        };
+        for command in &mut self.commands {
+            command.filter = self.filter.clone();
+            if let Some(keys) = &keys {
+                command.partitions = Partitions::Keys(keys.clone());
             }
-            None => {}
         }
     }
 
@@ -739,10 +755,10 @@ impl Stream for ScanStream {
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
         for _ in 0..EMPTY_BATCHES_MAX {
-            if let Some(wanted) = &mut this.wanted {
-                let keys = ready!(wanted.poll_unpin(context));
-                this.wanted = None;
-                this.read_keys(keys);
+            if let Some(asked) = &mut this.asked {
+                let asked = ready!(asked.poll_unpin(context));
+                this.asked = None;
+                this.ask(asked);
             }
             let Some(batches) = this.batches() else { return Poll::Ready(None) };
             let output = match ready!(batches.poll_next_unpin(context)) {

@@ -19,6 +19,8 @@ pub struct ReadText<'a> {
     pub direction: Direction,
     pub limit: Option<usize>,
     pub partition_limit: Option<usize>,
+    /// Columns by whose values a join leaves rows out.
+    pub joined: Vec<&'a str>,
     pub past_cache: bool,
 }
 
@@ -37,6 +39,9 @@ impl ReadText<'_> {
         }
         if let Some(rows) = self.partition_limit {
             write!(f, "{separator}limit per partition={rows}")?;
+        }
+        if !self.joined.is_empty() {
+            write!(f, "{separator}dynamic filter=[{}]", self.joined.join(", "))?;
         }
         if self.past_cache {
             write!(f, "{separator}cache=bypassed")?;

@@ -1,65 +1,88 @@
-//! Partitions that a join asks for: the side of the join that is read first tells their keys, and
-//! the scan on its other side reads these instead of the ring.
+//! What a join asks for: the side of the join that is read first tells it, and the scan on its
+//! other side reads only what has partners. Partitions are read by their keys, where these are few;
+//! rows are left out by their values.
 //!
-//! Invariant: whoever waits is answered. A side that ends early, or brings too many keys, makes the
-//! scan read all partitions; what it reads too much finds no partner in the join.
+//! Invariant: whoever waits is answered. A side that ends early, or brings too much, makes the scan
+//! read all; what it reads too much finds no partner in the join.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use datafusion::arrow::array::{Array, ArrayRef};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
+use datafusion::arrow::datatypes::{DataType as ArrowType, Int64Type};
 use datafusion::common::Result;
+use futures::FutureExt;
+use tidegate_engine::RowFilter;
 use tidegate_engine::batch::{arrow_type, value_at};
+use tidegate_engine::database::Shard;
 use tidegate_engine::schema::table_schema::SchemaRef;
-use tidegate_engine::schema::{PartitionKey, Value};
+use tidegate_engine::schema::{ColumnId, ColumnKind, DataType, PartitionKey, Value};
 use tokio::sync::watch;
 
 use super::pushdown::is_plain;
+use crate::query::engine::Engine;
 
 /// Most keys that are collected; a scan of all partitions takes more from then on.
 const KEYS_MAX: usize = 1 << 16;
+/// A partition by its key costs about as much as so many rows of a scan of all.
+const ROWS_A_KEY: u64 = 16;
+/// Most values that are collected, those of several rows alike included: 16 MiB.
+const VALUES_MAX: usize = 1 << 21;
 
-/// What is known of the keys.
+/// Who is told what rows ask for.
+pub trait Listener: fmt::Debug + Send + Sync {
+    /// What it does, for a plan.
+    fn name(&self) -> &'static str;
+
+    /// A stream that tells begins.
+    fn begin(&self);
+
+    /// Takes rows, a column for each thing that is asked for. A row with a null asks for nothing.
+    ///
+    /// Errors: those of a cast between types that have none.
+    fn add(&self, columns: &[ArrayRef]) -> Result<()>;
+
+    /// A stream that tells ends, with all its rows told or not.
+    fn end(&self, is_whole: bool);
+}
+
+/// What is known of what is told.
 #[derive(Debug, Clone)]
-enum Known {
+enum Known<T> {
     /// Rows may still come.
     Waits,
-    These(Arc<BTreeSet<PartitionKey>>),
+    These(Arc<T>),
     /// Too many, or nobody knows.
     All,
 }
 
 #[derive(Debug)]
-struct State {
+struct State<T> {
     /// Streams of the telling side that have begun, and ended.
     begun: usize,
     ended: usize,
-    keys: BTreeSet<PartitionKey>,
+    all: T,
 }
 
-/// See the head of this file.
+/// What several streams tell; known when all have ended.
 #[derive(Debug)]
-pub struct WantedKeys {
-    table: SchemaRef,
-    /// Streams that tell keys.
+struct Told<T> {
     streams: usize,
-    state: Mutex<State>,
-    known: watch::Sender<Known>,
+    state: Mutex<State<T>>,
+    known: watch::Sender<Known<T>>,
 }
 
-impl WantedKeys {
-    /// Keys of `table` that so many streams tell. The types of its partition key must be such that
-    /// equal values are one key ([`is_plain`]).
-    pub fn new(table: SchemaRef, streams: usize) -> Self {
-        debug_assert!(table.partition_key().all(|column| is_plain(&column.ty)));
-        let state = State { begun: 0, ended: 0, keys: BTreeSet::new() };
-        let known = watch::Sender::new(Known::Waits);
-        WantedKeys { table, streams, state: Mutex::new(state), known }
+impl<T: Default> Told<T> {
+    fn new(streams: usize) -> Self {
+        let state = State { begun: 0, ended: 0, all: T::default() };
+        Told { streams, state: Mutex::new(state), known: watch::Sender::new(Known::Waits) }
     }
 
-    /// A stream that tells keys begins. One that begins anew may tell others: then all are read.
-    pub fn begin(&self) {
+    /// One that begins anew may tell otherwise: then all are read.
+    fn begin(&self) {
         let mut state = self.state();
         state.begun += 1;
         if state.begun > self.streams {
@@ -67,74 +90,239 @@ impl WantedKeys {
         }
     }
 
-    /// Adds the keys of rows, given a column for each column of the partition key. A row with a
-    /// null wants nothing.
-    ///
-    /// Errors: those of a cast between types that have none.
-    pub fn add(&self, columns: &[ArrayRef]) -> Result<()> {
-        if !matches!(*self.known.borrow(), Known::Waits) {
-            return Ok(());
-        }
-        // A number out of range is null then, and in no partition.
-        let safe = CastOptions { safe: true, ..CastOptions::default() };
-        let parts: Vec<_> = self.table.partition_key().collect();
-        let columns = columns.iter().zip(&parts).map(|(column, part)| {
-            let wanted = arrow_type(&part.ty);
-            match *column.data_type() == wanted {
-                true => Ok(Arc::clone(column)),
-                false => cast_with_options(column, &wanted, &safe),
-            }
-        });
-        let columns: Vec<ArrayRef> = columns.collect::<std::result::Result<_, _>>()?;
-        let rows = columns.first().map_or(0, |column| column.len());
-        let mut state = self.state();
-        for row in 0..rows {
-            let values = columns.iter().zip(&parts);
-            let values: Option<Vec<Value>> = values
-                .map(|(column, part)| value_at(column, row, &part.ty).ok().flatten())
-                .collect();
-            // Values that make no key (too long, empty) are in no partition.
-            let key =
-                values.and_then(|values| PartitionKey::from_values(&self.table, &values).ok());
-            state.keys.extend(key);
-            if state.keys.len() > KEYS_MAX {
-                state.keys.clear();
-                self.known.send_replace(Known::All);
-                break;
-            }
-        }
-        Ok(())
+    /// Whether more makes a difference.
+    fn is_awaited(&self) -> bool {
+        matches!(*self.known.borrow(), Known::Waits)
     }
 
-    /// A stream that tells keys ends, with all its rows told or not.
-    pub fn end(&self, is_whole: bool) {
+    /// Adds what `add` does, which says whether there is room for more.
+    fn add(&self, add: impl FnOnce(&mut T) -> bool) {
+        let mut state = self.state();
+        if !add(&mut state.all) {
+            state.all = T::default();
+            self.known.send_replace(Known::All);
+        }
+    }
+
+    fn end(&self, is_whole: bool) {
         let mut state = self.state();
         state.ended += 1;
         if !is_whole {
             self.known.send_replace(Known::All);
         } else if state.ended == self.streams && state.begun == self.streams {
-            let keys = Arc::new(std::mem::take(&mut state.keys));
+            let all = Arc::new(std::mem::take(&mut state.all));
             self.known.send_modify(|known| {
                 if matches!(known, Known::Waits) {
-                    *known = Known::These(keys);
+                    *known = Known::These(all);
                 }
             });
         }
     }
 
-    /// The keys in ring order once all are told; `None` where all partitions are to be read.
-    pub async fn wait(&self) -> Option<Arc<BTreeSet<PartitionKey>>> {
+    /// All that was told; `None` where nobody knows all of it.
+    async fn wait(&self) -> Option<Arc<T>> {
         let mut known = self.known.subscribe();
         // The sender is `self`, so it is there.
         let known = known.wait_for(|known| !matches!(known, Known::Waits)).await;
         match known.as_deref() {
-            Ok(Known::These(keys)) => Some(Arc::clone(keys)),
+            Ok(Known::These(all)) => Some(Arc::clone(all)),
             _ => None,
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State<T>> {
         // Nothing panics while it is held, but for want of memory.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A column as one of a type; what has no value of it is null.
+fn cast(column: &ArrayRef, wanted: &ArrowType) -> Result<ArrayRef> {
+    if column.data_type() == wanted {
+        return Ok(Arc::clone(column));
+    }
+    let safe = CastOptions { safe: true, ..CastOptions::default() };
+    Ok(cast_with_options(column, wanted, &safe)?)
+}
+
+/// The partitions that have partners.
+#[derive(Debug)]
+pub struct WantedKeys {
+    table: SchemaRef,
+    told: Told<BTreeSet<PartitionKey>>,
+}
+
+impl WantedKeys {
+    /// Keys of `table` that so many streams tell. The types of its partition key must be such that
+    /// equal values are one key ([`is_plain`]).
+    pub fn new(table: SchemaRef, streams: usize) -> Self {
+        debug_assert!(table.partition_key().all(|column| is_plain(&column.ty)));
+        WantedKeys { table, told: Told::new(streams) }
+    }
+
+    /// The keys of a shard in ring order, once all are told; `None` where reading all partitions
+    /// takes less. So `few` are always read by their keys.
+    pub async fn of_shard(
+        &self,
+        database: &Engine,
+        shard: u32,
+        few: usize,
+    ) -> Option<Vec<PartitionKey>> {
+        let keys = self.told.wait().await?;
+        let is_here = |key: &&PartitionKey| database.shard_of(key) == shard;
+        let keys: Vec<PartitionKey> = keys.iter().filter(is_here).cloned().collect();
+        if keys.len() <= few {
+            return Some(keys);
+        }
+        // Its shard knows the table.
+        let (first, id) = (keys.first()?.clone(), self.table.id);
+        let rows = move |shard: Rc<Shard>| {
+            async move {
+                let stats = shard.table(id).ok()?.stats();
+                Some(stats.memtable_rows + stats.sstable_rows)
+            }
+            .boxed_local()
+        };
+        let rows = database.on_shard(&first, rows).await.ok()??;
+        (keys.len() as u64 * ROWS_A_KEY <= rows).then_some(keys)
+    }
+}
+
+impl Listener for WantedKeys {
+    fn name(&self) -> &'static str {
+        "TellKeys"
+    }
+
+    fn begin(&self) {
+        self.told.begin();
+    }
+
+    fn add(&self, columns: &[ArrayRef]) -> Result<()> {
+        if !self.told.is_awaited() {
+            return Ok(());
+        }
+        // A number out of range is null then, and in no partition.
+        let parts: Vec<_> = self.table.partition_key().collect();
+        let columns = columns.iter().zip(&parts);
+        let columns = columns.map(|(column, part)| cast(column, &arrow_type(&part.ty)));
+        let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
+        let rows = columns.first().map_or(0, |column| column.len());
+        self.told.add(|keys| {
+            for row in 0..rows {
+                let values = columns.iter().zip(&parts);
+                let values: Option<Vec<Value>> = values
+                    .map(|(column, part)| value_at(column, row, &part.ty).ok().flatten())
+                    .collect();
+                // Values that make no key (too long, empty) are in no partition.
+                let key =
+                    values.and_then(|values| PartitionKey::from_values(&self.table, &values).ok());
+                keys.extend(key);
+                if keys.len() > KEYS_MAX {
+                    return false;
+                }
+            }
+            true
+        });
+        Ok(())
+    }
+
+    fn end(&self, is_whole: bool) {
+        self.told.end(is_whole);
+    }
+}
+
+/// The values of a column of integers that have partners.
+#[derive(Debug)]
+pub struct WantedValues {
+    table: SchemaRef,
+    column: ColumnId,
+    told: Told<Vec<i64>>,
+    /// What leaves out the others, made once for all streams of the scan.
+    filter: OnceLock<Option<RowFilter>>,
+}
+
+impl WantedValues {
+    /// Values of a column that so many streams tell; `None` for a column whose values shards do not
+    /// judge by a set.
+    pub fn new(table: SchemaRef, column: ColumnId, streams: usize) -> Option<Self> {
+        let is_judged = match table.column(column).kind {
+            ColumnKind::Regular => true,
+            ColumnKind::PartitionKey { .. } => table.partition_key().count() == 1,
+            _ => false,
+        };
+        let is_integer = matches!(
+            table.column(column).ty,
+            DataType::TinyInt | DataType::SmallInt | DataType::Int | DataType::BigInt
+        );
+        let (told, filter) = (Told::new(streams), OnceLock::new());
+        (is_judged && is_integer).then_some(WantedValues { table, column, told, filter })
+    }
+
+    /// The name of the column.
+    pub fn column_name(&self) -> &str {
+        &self.table.column(self.column).name
+    }
+
+    /// What leaves out rows without a partner, once all values are told; `None` where all rows are
+    /// to be read.
+    pub async fn wait(&self) -> Option<RowFilter> {
+        let values = self.told.wait().await?;
+        let filter = || RowFilter::among(&self.table, self.column, &values);
+        self.filter.get_or_init(filter).as_ref().map(RowFilter::anew)
+    }
+}
+
+impl Listener for WantedValues {
+    fn name(&self) -> &'static str {
+        "TellValues"
+    }
+
+    fn begin(&self) {
+        self.told.begin();
+    }
+
+    fn add(&self, columns: &[ArrayRef]) -> Result<()> {
+        if !self.told.is_awaited() {
+            return Ok(());
+        }
+        let [column] = columns else { return Ok(()) };
+        let column = cast(column, &ArrowType::Int64)?;
+        self.told.add(|values| {
+            values.extend(column.as_primitive::<Int64Type>().iter().flatten());
+            values.len() <= VALUES_MAX
+        });
+        Ok(())
+    }
+
+    fn end(&self, is_whole: bool) {
+        self.told.end(is_whole);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What streams told that ended, in whole or not.
+    fn told(streams: usize, all: &[(&[i64], bool)]) -> Option<Option<Arc<Vec<i64>>>> {
+        let told = Told::<Vec<i64>>::new(streams);
+        for (values, is_whole) in all {
+            told.begin();
+            told.add(|all| {
+                all.extend(*values);
+                all.len() <= 4
+            });
+            told.end(*is_whole);
+        }
+        told.wait().now_or_never()
+    }
+
+    #[test]
+    fn what_is_told_is_known_when_all_streams_have_ended_whole() {
+        assert_eq!(told(2, &[(&[1, 2], true)]), None, "a stream is missing");
+        assert_eq!(told(2, &[(&[1], true), (&[2], true)]), Some(Some(Arc::new(vec![1, 2]))));
+        assert_eq!(told(2, &[(&[1], true), (&[2], false)]), Some(None), "one ended early");
+        assert_eq!(told(1, &[(&[1, 2, 3, 4, 5], true)]), Some(None), "there are too many");
+        assert_eq!(told(1, &[(&[1], true), (&[1], true)]), Some(None), "one began anew");
     }
 }

@@ -79,6 +79,7 @@ impl Session {
             direction: command.slice.direction,
             limit: command.row_limit,
             partition_limit: command.partition_limit,
+            joined: Vec::new(),
             past_cache: command.past_cache,
         };
         what.write(&mut text, ", ").expect("text takes what is written to it");

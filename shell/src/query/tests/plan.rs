@@ -383,3 +383,59 @@ async fn a_join_by_key_reads_the_partners_only() {
                  SELECT count(*) FROM walk";
     assert_eq!(world.column(steps).await, ["41"]);
 }
+
+/// Rows that the scan of a table gave, by EXPLAIN ANALYZE.
+async fn rows_given(world: &World, table: &str, query: &str) -> u64 {
+    let analyzed = world.rows(&format!("EXPLAIN ANALYZE {query}")).await;
+    let from = analyzed.find(&format!("table=default.{table},")).expect("the table is scanned");
+    let rest = &analyzed[from..];
+    let rest = &rest[rest.find("output_rows=").expect("a scan counts its rows")..];
+    let end = rest.find([',', ']']).expect("EXPLAIN ANALYZE ends a count");
+    let number = rest["output_rows=".len()..end].trim().replace("_", "");
+    // From 1,000 rows on it may say thousands.
+    let thousands = |number: &str| number.trim_end_matches([' ', 'K']).parse::<f64>();
+    number.parse().unwrap_or_else(|_| (thousands(&number).expect("a count") * 1000.0) as u64)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_join_by_values_leaves_out_rows_without_partners() {
+    let world = forty_partitions().await;
+    world.run("CREATE TABLE want (id int PRIMARY KEY, far bigint, near int)").await;
+    world
+        .run(
+            "INSERT INTO want VALUES (1, 300, 3), (2, 1500, 9), (3, 1500, 9), (4, NULL, NULL), \
+             (5, 99999999999, -1)",
+        )
+        .await;
+    for (query, wanted, given) in [
+        ("SELECT count(*) FROM want JOIN t ON t.v = want.near", "3", 2),
+        ("SELECT count(*) FROM want JOIN t ON t.v = want.near AND t.v > 5", "2", 1),
+        // Values that lie far apart are a range.
+        ("SELECT count(*) FROM want JOIN t ON t.v = want.far", "3", 1700),
+        ("SELECT count(*) FROM want LEFT JOIN t ON t.v = want.near", "5", 2),
+        ("SELECT count(*) FROM want WHERE near IN (SELECT v FROM t)", "3", 2),
+        ("SELECT count(*) FROM want WHERE NOT EXISTS (SELECT 1 FROM t WHERE v = near)", "2", 2),
+        // All rows of t are answered here, or null has a partner, or rows are counted first.
+        ("SELECT count(*) FROM want RIGHT JOIN t ON t.v = want.near", "2001", 2000),
+        ("SELECT count(*) FROM want FULL JOIN t ON t.v = want.near", "2003", 2000),
+        ("SELECT count(*) FROM want JOIN t ON t.v IS NOT DISTINCT FROM near", "3", 2000),
+        ("SELECT count(*) FROM want JOIN (SELECT v FROM t LIMIT 7) AS l ON l.v = near", "", 7),
+    ] {
+        if !wanted.is_empty() {
+            assert_eq!(world.column(query).await, [wanted], "{query}");
+        }
+        let plan = world.plan(query).await;
+        let is_told = plan.contains("dynamic filter=[v]");
+        assert_eq!(is_told, given < 2000 && given != 7, "{query}\n{plan}");
+        assert_eq!(rows_given(&world, "t", query).await, given, "{query}\n{plan}");
+    }
+    // So many partitions that a scan reads all of them leaves the others out by their keys.
+    world.run("CREATE TABLE one (pk int PRIMARY KEY, v int)").await;
+    world
+        .run("INSERT INTO one SELECT value, value FROM generate_series(0, 1999) AS s(value)")
+        .await;
+    let many = "SELECT count(*) FROM t JOIN one ON one.pk = t.v WHERE t.a < 5";
+    assert_eq!(world.column(many).await, ["1000"]);
+    assert_eq!(rows_given(&world, "one", many).await, 1000);
+    assert_eq!(rows_read(&world, many).await, 1000 + 2000);
+}

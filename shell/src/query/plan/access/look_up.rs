@@ -1,9 +1,11 @@
-//! Joins by partition key: the rows of one side name the partitions that are read of the other.
+//! Joins with tables: the rows of one side name the partitions that are read of the other, or the
+//! values that its rows must have.
 //!
 //! A hash join reads its left input before its right one. Where the right one is a scan of a whole
-//! table whose partition key the join compares, [`TellKeys`] in the left input tells the scan which
-//! partitions have partners, and the scan reads these only ([`WantedKeys`]). The join is as it was:
-//! a partition too many costs a read and changes no answer.
+//! table whose partition key the join compares, [`Tell`] in the left input tells the scan which
+//! partitions have partners, and the scan reads these only ([`WantedKeys`]). Where it compares a
+//! column of integers, shards leave out rows whose value has no partner ([`WantedValues`]). The
+//! join is as it was: a row too many costs a read and changes no answer.
 //!
 //! The side with few rows must be the left one. DataFusion swaps sides by their sizes, which scans
 //! of whole tables tell about; [`few_to_left`] swaps where a side names its partitions or has a
@@ -16,7 +18,7 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::datatypes::{DataType as ArrowType, FieldRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{JoinType, Result};
+use datafusion::common::{JoinType, NullEquality, Result};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
@@ -34,11 +36,12 @@ use datafusion::physical_plan::{
     replace_children_if_necessary,
 };
 use futures::StreamExt;
+use tidegate_engine::schema::ColumnId;
 use tidegate_engine::schema::table_schema::SchemaRef;
 
 use crate::query::plan::union::{Changed, Curtain};
 use crate::query::scan::pushdown::{is_plain, is_wider_integer};
-use crate::query::scan::{TideScan, WantedKeys};
+use crate::query::scan::{Listener, TideScan, WantedKeys, WantedValues};
 
 /// Most rows of a side that is read first for the sake of look-ups in the other.
 const FEW_ROWS: usize = 10_000;
@@ -93,9 +96,8 @@ fn look_up(plan: Arc<dyn ExecutionPlan>) -> Result<Changed> {
     let Some(join) = plan.downcast_ref::<HashJoinExec>().filter(is_told) else {
         return Ok(Transformed::no(plan));
     };
-    let Some(keyed) = keyed(join, Side::Right) else { return Ok(Transformed::no(plan)) };
-    // Whoever reads one stream of a repartitioned input reads all that it is made of; so keys are
-    // told below it. Several streams that are not made so may be read one after the other.
+    // Whoever reads one stream of a repartitioned input reads all that it is made of; so what is
+    // wanted is told below it. Several streams that are not made so may be read one after another.
     let left = join.left();
     let (above, below) = match left.downcast_ref::<RepartitionExec>() {
         Some(repartition) => (Some(left), repartition.input()),
@@ -103,25 +105,42 @@ fn look_up(plan: Arc<dyn ExecutionPlan>) -> Result<Changed> {
         None => return Ok(Transformed::no(plan)),
     };
     let streams = below.output_partitioning().partition_count();
-    let wanted = Arc::new(WantedKeys::new(keyed.table, streams));
-    let told: Arc<dyn ExecutionPlan> = Arc::new(TellKeys {
-        input: Arc::clone(below),
-        partners: keyed.partners,
-        wanted: Arc::clone(&wanted),
-    });
+    let tell = |input, partners, listener: Arc<dyn Listener>| -> Arc<dyn ExecutionPlan> {
+        Arc::new(Tell { input, partners, listener })
+    };
+    let (mut told, mut right) = (Arc::clone(below), Arc::clone(join.right()));
+    if let Some(Keyed { table, partners }) = keyed(join, Side::Right) {
+        let wanted = Arc::new(WantedKeys::new(table, streams));
+        told = tell(told, partners, Arc::clone(&wanted) as _);
+        right = asking(right, |scan| scan.of_wanted(Arc::clone(&wanted)))?;
+    }
+    for (column, partner) in valued(join) {
+        let Some((scan, _)) = scan_below(&right) else { break };
+        let wanted = scan.unlimited_table().and_then(|t| WantedValues::new(t, column, streams));
+        let Some(wanted) = wanted.map(Arc::new) else { continue };
+        told = tell(told, vec![partner], Arc::clone(&wanted) as _);
+        right = asking(right, |scan| scan.of_values(Arc::clone(&wanted)))?;
+    }
+    if Arc::ptr_eq(&right, join.right()) {
+        return Ok(Transformed::no(plan));
+    }
     let left = match above {
         Some(repartition) => replace_children_if_necessary(Arc::clone(repartition), vec![told])?,
         None => told,
     };
+    Ok(Transformed::yes(replace_children_if_necessary(plan, vec![left, right])?))
+}
+
+/// An input with another scan below it; between them stand operators of one input.
+fn asking(
+    input: Arc<dyn ExecutionPlan>,
+    change: impl Fn(&TideScan) -> TideScan,
+) -> Result<Arc<dyn ExecutionPlan>> {
     let asks = |scan: Arc<dyn ExecutionPlan>| match scan.downcast_ref::<TideScan>() {
-        Some(tide) => Ok(Transformed::yes(
-            Arc::new(tide.of_wanted(Arc::clone(&wanted))) as Arc<dyn ExecutionPlan>
-        )),
+        Some(tide) => Ok(Transformed::yes(Arc::new(change(tide)) as Arc<dyn ExecutionPlan>)),
         None => Ok(Transformed::no(scan)),
     };
-    // Between the join and the scan stand operators of one input.
-    let right = Arc::clone(join.right()).transform_up(asks).data()?;
-    Ok(Transformed::yes(replace_children_if_necessary(plan, vec![left, right])?))
+    input.transform_up(asks).data()
 }
 
 /// Whether rows of the right input without a partner leave the join nowhere.
@@ -179,6 +198,23 @@ fn keyed(join: &HashJoinExec, side: Side) -> Option<Keyed> {
     Some(Keyed { partners: partners?, table })
 }
 
+/// The columns of the scan that the right input is made of, with what of the left input they are
+/// compared with; where null finds no partner.
+fn valued(join: &HashJoinExec) -> Vec<(ColumnId, Arc<dyn PhysicalExpr>)> {
+    let Some((scan, places)) = scan_below(join.right()) else { return Vec::new() };
+    if join.null_equality() != NullEquality::NullEqualsNothing {
+        return Vec::new();
+    }
+    let beside = join.left().schema();
+    let pair = |(left, right): &(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)| {
+        let place = place_of(right, &places)?;
+        let is_alike = is_same(&left.data_type(&beside).ok()?, &place.ty);
+        let column = scan.column_at(place.at).filter(|_| is_alike)?;
+        Some((column, Arc::clone(left)))
+    };
+    join.on().iter().filter_map(pair).collect()
+}
+
 /// The column that an expression is, or an integer that it widens. Other casts may make values
 /// equal that are different keys.
 fn place_of(expr: &Arc<dyn PhysicalExpr>, places: &[Option<Place>]) -> Option<Place> {
@@ -234,25 +270,25 @@ fn has_few_rows(input: &Arc<dyn ExecutionPlan>) -> bool {
     keeps_or_drops && input.children().into_iter().all(has_few_rows)
 }
 
-/// Its input, of whose rows it tells which partitions they name.
+/// Its input, of whose rows it tells what they ask for.
 #[derive(Debug)]
-struct TellKeys {
+struct Tell {
     input: Arc<dyn ExecutionPlan>,
-    /// What names each column of the partition key.
+    /// What names each thing that is asked for.
     partners: Vec<Arc<dyn PhysicalExpr>>,
-    wanted: Arc<WantedKeys>,
+    listener: Arc<dyn Listener>,
 }
 
-impl DisplayAs for TellKeys {
+impl DisplayAs for Tell {
     fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let partners: Vec<String> = self.partners.iter().map(ToString::to_string).collect();
-        write!(f, "TellKeys: {}", partners.join(", "))
+        write!(f, "{}: {}", self.listener.name(), partners.join(", "))
     }
 }
 
-impl ExecutionPlan for TellKeys {
+impl ExecutionPlan for Tell {
     fn name(&self) -> &str {
-        "TellKeys"
+        self.listener.name()
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
@@ -279,8 +315,8 @@ impl ExecutionPlan for TellKeys {
         mut children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         assert_eq!(children.len(), 1, "it has one input");
-        let (partners, wanted) = (self.partners.clone(), Arc::clone(&self.wanted));
-        Ok(Arc::new(TellKeys { input: children.remove(0), partners, wanted }))
+        let (partners, listener) = (self.partners.clone(), Arc::clone(&self.listener));
+        Ok(Arc::new(Tell { input: children.remove(0), partners, listener }))
     }
 
     fn execute(
@@ -289,8 +325,8 @@ impl ExecutionPlan for TellKeys {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let mut input = self.input.execute(partition, context)?;
-        let telling = Telling { wanted: Arc::clone(&self.wanted), is_whole: false };
-        telling.wanted.begin();
+        let telling = Telling { listener: Arc::clone(&self.listener), is_whole: false };
+        telling.listener.begin();
         let partners = self.partners.clone();
         let mut telling = Some(telling);
         let tell = move |batch: &RecordBatch, telling: &Telling| {
@@ -298,7 +334,7 @@ impl ExecutionPlan for TellKeys {
                 expr.evaluate(batch)?.into_array(batch.num_rows())
             };
             let columns: Result<Vec<ArrayRef>> = partners.iter().map(column).collect();
-            telling.wanted.add(&columns?)
+            telling.listener.add(&columns?)
         };
         let told = futures::stream::poll_fn(move |context| {
             let next = std::task::ready!(input.poll_next_unpin(context));
@@ -322,15 +358,15 @@ impl ExecutionPlan for TellKeys {
     }
 }
 
-/// A stream that tells keys. When it is dropped, it has ended.
+/// A stream that tells. When it is dropped, it has ended.
 struct Telling {
-    wanted: Arc<WantedKeys>,
+    listener: Arc<dyn Listener>,
     /// Whether all rows were told.
     is_whole: bool,
 }
 
 impl Drop for Telling {
     fn drop(&mut self) {
-        self.wanted.end(self.is_whole);
+        self.listener.end(self.is_whole);
     }
 }
