@@ -28,7 +28,7 @@ mod tracing;
 mod world;
 
 use frame::{Arguments, print_head};
-use tidegate::allocator::Allocator;
+use tidegate::allocator::{Allocator, keep_freed};
 use tokio::runtime::Builder;
 
 /// What the program takes its memory from.
@@ -36,6 +36,7 @@ use tokio::runtime::Builder;
 static ALLOCATOR: Allocator = Allocator;
 
 fn main() {
+    keep_freed();
     let arguments = Arguments::parse();
     print_head(&arguments);
     let runtime = Builder::new_multi_thread().enable_all().build().unwrap();

@@ -23,6 +23,9 @@ use tidegate_engine::os;
 /// memory is set aside a gigabyte at a time, ready to be written to.
 pub const ENVIRONMENT_WITHIN_LIMITS: [(&str, &str); 1] = [("MIMALLOC_ARENA_EAGER_COMMIT", "0")];
 
+/// Statements take and give back megabytes one after the other: what one gave back within so many
+/// ms, the next one gets without asking the kernel, which would clear it first.
+const KEPT_MS: std::ffi::c_long = 10_000;
 /// mimalloc's number of the option that says after how many ms freed memory goes back to the
 /// kernel.
 const PURGE_DELAY: i32 = 15;
@@ -32,17 +35,26 @@ const STEP_BYTES: usize = 2 << 20;
 /// mimalloc takes over pieces that begin and end on a multiple of this.
 const ARENA_ALIGN: usize = 32 << 20;
 
+/// From now on gives memory back to the kernel ten seconds after it was freed, and not at once.
+pub fn keep_freed() {
+    set_purge_delay(KEPT_MS);
+}
+
+fn set_purge_delay(ms: std::ffi::c_long) {
+    #[expect(unsafe_code, reason = "an option of the allocator is set")]
+    // SAFETY: it stores a number.
+    unsafe {
+        mi_option_set(PURGE_DELAY, ms);
+    }
+}
+
 /// From now on keeps what the kernel gave, and has it give `bytes` beforehand: what the heap takes
 /// next. A thread sees to that, and warns of what the kernel does not give; its handle need not be
 /// kept.
 ///
 /// Errors: the kernel has not so many addresses, or no thread.
 pub fn prefault(bytes: usize) -> io::Result<JoinHandle<()>> {
-    #[expect(unsafe_code, reason = "an option of the allocator is set")]
-    // SAFETY: it stores a number.
-    unsafe {
-        mi_option_set(PURGE_DELAY, -1);
-    }
+    set_purge_delay(-1);
     // The heap's first region is used from its start on.
     let probe = Box::new(0_u8);
     let first = os::mapping_of(&raw const *probe as usize)?;

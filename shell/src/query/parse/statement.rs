@@ -190,37 +190,9 @@ pub fn is_complete(text: &str) -> bool {
             }
             is_over
         }
-        // An error at the very end of the text is a string or comment that is still open.
-        Err(_) => !is_open(text),
+        // A string or comment that is still open goes on in the next line.
+        Err(_) => lex(text).last().is_none_or(|last| last.closed),
     }
-}
-
-/// Whether text ends inside a quoted string, a quoted name or a block comment.
-fn is_open(text: &str) -> bool {
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        let closed = match c {
-            '\'' | '"' | '`' => chars.any(|other| other == c),
-            '-' if chars.peek() == Some(&'-') => {
-                chars.any(|other| other == '\n');
-                true
-            }
-            '/' if chars.peek() == Some(&'*') => {
-                chars.next();
-                let mut previous = ' ';
-                chars.any(|other| {
-                    let end = previous == '*' && other == '/';
-                    previous = other;
-                    end
-                })
-            }
-            _ => true,
-        };
-        if !closed {
-            return true;
-        }
-    }
-    false
 }
 
 /// Turns every `?` into `$n` and returns the number of parameters.
