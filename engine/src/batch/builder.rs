@@ -52,6 +52,8 @@ const WORTH_ONE_IN: u64 = 16;
 struct Filtering {
     filter: RowFilter,
     left_out: u64,
+    /// Whether the rows at hand are judged.
+    judges: bool,
     /// Rows of this stretch, and those of them that were left out.
     judged: u64,
     judged_out: u64,
@@ -61,13 +63,15 @@ struct Filtering {
 
 impl Filtering {
     fn new(filter: RowFilter) -> Self {
-        Filtering { filter, left_out: 0, judged: 0, judged_out: 0, passing: 0 }
+        let (left_out, judges, judged, judged_out, passing) = Default::default();
+        Filtering { filter, left_out, judges, judged, judged_out, passing }
     }
 
-    /// Whether what comes next is judged, which are so many rows.
+    /// So many rows come next: whether they are judged.
     #[inline]
-    fn judges(&mut self, rows: u64) -> bool {
-        if self.passing > 0 {
+    fn begin(&mut self, rows: u64) -> bool {
+        self.judges = self.passing == 0;
+        if !self.judges {
             self.passing = self.passing.saturating_sub(rows);
             return false;
         }
@@ -80,17 +84,32 @@ impl Filtering {
         true
     }
 
+    /// Leaves rows out, or not; says which.
     #[inline]
-    fn leave_out(&mut self, rows: u64) {
-        self.left_out += rows;
-        self.judged_out += rows;
+    fn keep(&mut self, keeps: bool, rows: u64) -> bool {
+        if !keeps {
+            self.left_out += rows;
+            self.judged_out += rows;
+        }
+        keeps
+    }
+
+    /// Begins with rows of a partition: whether any of them may be kept.
+    #[inline]
+    fn keeps_partition(&mut self, key: &PartitionKey, rows: u64) -> bool {
+        let keeps = !self.begin(rows) || self.filter.keeps_partition(key);
+        self.keep(keeps, rows)
     }
 
     #[inline]
     fn keeps(&mut self, flat: &FlatRow, now_seconds: i32) -> bool {
-        let keeps = self.filter.keeps(flat, now_seconds);
-        self.leave_out(u64::from(!keeps));
-        keeps
+        let keeps = !self.judges || self.filter.keeps(flat, now_seconds);
+        self.keep(keeps, 1)
+    }
+
+    fn keeps_row(&mut self, row: &Row, now_seconds: i32) -> bool {
+        let keeps = !self.judges || self.filter.keeps_row(row, now_seconds);
+        self.keep(keeps, 1)
     }
 }
 
@@ -156,19 +175,16 @@ impl BatchBuilder {
     ///
     /// Errors: `Invalid` when stored bytes are no value of their column's type.
     pub fn push(&mut self, live: LiveRows<'_>) -> Result<()> {
-        let count = live.content.rows();
-        let is_judged = self.filter.as_mut().is_some_and(|filter| filter.judges(count));
-        if let Some(filter) = self.filter.as_mut().filter(|_| is_judged)
-            && !filter.filter.keeps_partition(live.partition)
+        if let Some(filter) = &mut self.filter
+            && !filter.keeps_partition(live.partition, live.content.rows())
         {
-            filter.leave_out(count);
             return Ok(());
         }
         let rows = match live.content {
             LiveContent::Flat(rows) => {
                 let mut kept = 0;
                 for flat in rows {
-                    if let Some(filter) = self.filter.as_mut().filter(|_| is_judged)
+                    if let Some(filter) = &mut self.filter
                         && !filter.keeps(flat, self.now_seconds)
                     {
                         continue;
@@ -182,7 +198,12 @@ impl BatchBuilder {
                 }
                 kept
             }
-            LiveContent::Row { row, .. } if is_judged && !self.keeps_row(row) => 0,
+            LiveContent::Row { row, .. }
+                if let Some(filter) = &mut self.filter
+                    && !filter.keeps_row(row, self.now_seconds) =>
+            {
+                0
+            }
             LiveContent::Row { key, row } => {
                 self.push_clustering(key.as_ordered())?;
                 self.push_row(Some(row))?;
@@ -211,14 +232,6 @@ impl BatchBuilder {
         }
         self.rows += rows;
         Ok(())
-    }
-
-    /// Whether the filter keeps a row that is judged.
-    fn keeps_row(&mut self, row: &Row) -> bool {
-        let Some(filter) = &mut self.filter else { return true };
-        let keeps = filter.filter.keeps_row(row, self.now_seconds);
-        filter.leave_out(u64::from(!keeps));
-        keeps
     }
 
     fn push_partition(&mut self, key: &Rc<PartitionKey>, rows: usize) -> Result<()> {
@@ -388,8 +401,8 @@ mod tests {
         // Of so many rows, how many are judged where one in `one_in` is left out.
         let mut judged = |rows: u64, one_in: u64| {
             let judges = |row: &u64| {
-                let judges = filtering.judges(1);
-                filtering.leave_out(u64::from(judges && row.is_multiple_of(one_in)));
+                let judges = filtering.begin(1);
+                filtering.keep(!(judges && row.is_multiple_of(one_in)), 1);
                 judges
             };
             (0..rows).filter(judges).count() as u64

@@ -285,10 +285,11 @@ impl FlatRow {
     }
 
     /// Whether every reader sees the row as it is, but for single cells that may have expired: it
-    /// has a marker for ever, no tombstone and no multi-cell columns.
+    /// has a marker for ever, no tombstone and no multi-cell columns. There must be a row.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        let flags = self.input().rest.first().copied().unwrap_or(0);
+        debug_assert!(self.has_row(), "a place without a row: {:?}", self.position());
+        let flags = self.input().byte();
         flags & (IS_ENDLESS | HAS_DELETION | HAS_MULTI) == IS_ENDLESS
     }
 

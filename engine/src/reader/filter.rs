@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering as Atomic};
 use super::condition::{Comparator, Comparison};
 use crate::mutation::{FlatRow, Row};
 use crate::schema::varint::sign_extended;
-use crate::schema::{ColumnId, ColumnKind, DataType, PartitionKey, TableSchema, Value};
+use crate::schema::{Column, ColumnId, ColumnKind, DataType, PartitionKey, TableSchema, Value};
 
 /// Numbers of a set lie this close together where a set of bits has them: 2 MiB.
 const SET_BITS_MAX: i128 = 1 << 24;
@@ -222,11 +222,29 @@ impl Test {
     }
 }
 
+/// What both say, as far as both say something.
+fn both<T>(own: Option<T>, other: Option<T>, and: impl FnOnce(T, T) -> T) -> Option<T> {
+    match (own, other) {
+        (Some(own), Some(other)) => Some(and(own, other)),
+        (own, other) => own.or(other),
+    }
+}
+
 /// Adds what is said of a column to what was said of it before.
 fn add(tests: &mut Vec<(ColumnId, Test)>, id: ColumnId, test: Test) {
     match tests.iter_mut().find(|(own, _)| *own == id) {
         Some((_, own)) => *own = own.clone().and(test),
         None => tests.push((id, test)),
+    }
+}
+
+/// Whether values of such a column are judged: those of regular columns, and the one that is the
+/// partition key.
+fn is_judged(schema: &TableSchema, kind: ColumnKind) -> bool {
+    match kind {
+        ColumnKind::Regular => true,
+        ColumnKind::PartitionKey { .. } => schema.partition_key().count() == 1,
+        _ => false,
     }
 }
 
@@ -240,28 +258,33 @@ impl RowFilter {
         RowFilter::of_tests(schema, comparisons.iter().filter_map(test))
     }
 
+    /// Whether [`among`](Self::among) says something of a column.
+    pub fn judges_numbers(schema: &TableSchema, column: ColumnId) -> bool {
+        let Some(Column { ty, kind, .. }) = schema.columns.get(usize::from(column.0)) else {
+            return false;
+        };
+        let is_integer =
+            matches!(ty, DataType::TinyInt | DataType::SmallInt | DataType::Int | DataType::BigInt);
+        is_integer && is_judged(schema, *kind)
+    }
+
     /// That a column of integers has one of these values: a regular column, or the one of the
     /// partition key. `None` for another column.
     pub fn among(schema: &TableSchema, column: ColumnId, numbers: &[i64]) -> Option<Self> {
-        let ty = &schema.columns.get(usize::from(column.0))?.ty;
-        let form = Form::of(ty).filter(|form| matches!(form, Form::Signed(_)))?;
+        let form = Form::of(&schema.columns.get(usize::from(column.0))?.ty)?;
         let test = Test::among(form, numbers.iter().copied().map(i128::from));
-        RowFilter::of_tests(schema, [(column, test)].into_iter())
+        RowFilter::judges_numbers(schema, column)
+            .then(|| RowFilter::of_tests(schema, [(column, test)].into_iter()))?
     }
 
     fn of_tests(schema: &TableSchema, all: impl Iterator<Item = (ColumnId, Test)>) -> Option<Self> {
         let (mut partition, mut tests) = (None, Vec::<(ColumnId, Test)>::new());
         for (id, test) in all {
             match schema.column(id).kind {
+                kind if !is_judged(schema, kind) => {}
                 ColumnKind::Regular => add(&mut tests, id, test),
                 // It is stored as its value is.
-                ColumnKind::PartitionKey { .. } if schema.partition_key().count() == 1 => {
-                    partition = Some(match partition.take() {
-                        Some(own) => Test::and(own, test),
-                        None => test,
-                    });
-                }
-                _ => {}
+                _ => partition = both(partition, Some(test), Test::and),
             }
         }
         tests.sort_unstable_by_key(|(id, _)| *id);
@@ -272,12 +295,14 @@ impl RowFilter {
         has_any.then(|| RowFilter { partition, tests: tests.into(), left_out })
     }
 
-    /// What both say of rows of one table, with a number of its own.
-    pub fn and(self, other: RowFilter) -> Self {
-        let partition = match (self.partition, other.partition) {
-            (Some(own), Some(other)) => Some(own.and(other)),
-            (own, other) => own.or(other),
-        };
+    /// What both say of rows of one table, as far as both say something. Of two it has a number of
+    /// its own.
+    pub fn both(own: Option<Self>, other: Option<Self>) -> Option<Self> {
+        both(own, other, RowFilter::and)
+    }
+
+    fn and(self, other: RowFilter) -> Self {
+        let partition = both(self.partition, other.partition, Test::and);
         let mut tests = self.tests.to_vec();
         other.tests.iter().for_each(|(id, test)| add(&mut tests, *id, test.clone()));
         tests.sort_unstable_by_key(|(id, _)| *id);
@@ -345,7 +370,7 @@ mod tests {
     use super::*;
     use crate::clock::Random;
     use crate::mutation::{Cell, Liveness};
-    use crate::schema::{Column, TableId, TableOptions};
+    use crate::schema::{TableId, TableOptions};
 
     const TYPES: [DataType; 6] = [
         DataType::TinyInt,

@@ -612,16 +612,11 @@ async fn asked(scan: TideScan, shard: u32) -> Asked {
         Some(wanted) => wanted.of_shard(&scan.database, shard, KEY_STREAMS_MAX).await,
         None => None,
     };
-    let mut filter: Option<RowFilter> = None;
+    let mut filter = None;
     // What is read by its key is little.
     if keys.is_none() {
         for wanted in &scan.joined {
-            if let Some(more) = wanted.wait().await {
-                filter = Some(match filter {
-                    Some(filter) => filter.and(more),
-                    None => more,
-                });
-            }
+            filter = RowFilter::both(filter, wanted.wait().await);
         }
     }
     Asked { keys, filter }
@@ -658,10 +653,7 @@ impl ScanStream {
         if keys.as_ref().is_some_and(Vec::is_empty) {
             return self.stop();
         }
-        self.filter = match (self.filter.take(), filter) {
-            (Some(own), Some(more)) => Some(own.and(more)),
-            (own, more) => own.or(more),
-        };
+        self.filter = RowFilter::both(self.filter.take(), filter);
         for command in &mut self.commands {
             command.filter = self.filter.clone();
             if let Some(keys) = &keys {

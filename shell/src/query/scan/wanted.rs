@@ -19,7 +19,7 @@ use tidegate_engine::RowFilter;
 use tidegate_engine::batch::{arrow_type, value_at};
 use tidegate_engine::database::Shard;
 use tidegate_engine::schema::table_schema::SchemaRef;
-use tidegate_engine::schema::{ColumnId, ColumnKind, DataType, PartitionKey, Value};
+use tidegate_engine::schema::{ColumnId, PartitionKey, Value};
 use tokio::sync::watch;
 
 use super::pushdown::is_plain;
@@ -245,17 +245,9 @@ impl WantedValues {
     /// Values of a column that so many streams tell; `None` for a column whose values shards do not
     /// judge by a set.
     pub fn new(table: SchemaRef, column: ColumnId, streams: usize) -> Option<Self> {
-        let is_judged = match table.column(column).kind {
-            ColumnKind::Regular => true,
-            ColumnKind::PartitionKey { .. } => table.partition_key().count() == 1,
-            _ => false,
-        };
-        let is_integer = matches!(
-            table.column(column).ty,
-            DataType::TinyInt | DataType::SmallInt | DataType::Int | DataType::BigInt
-        );
+        let is_judged = RowFilter::judges_numbers(&table, column);
         let (told, filter) = (Told::new(streams), OnceLock::new());
-        (is_judged && is_integer).then_some(WantedValues { table, column, told, filter })
+        is_judged.then_some(WantedValues { table, column, told, filter })
     }
 
     /// The name of the column.

@@ -210,15 +210,17 @@ async fn forty_partitions() -> World {
 /// Rows that a statement's scan has read, which EXPLAIN ANALYZE says of each scan.
 async fn rows_read(world: &World, query: &str) -> u64 {
     let analyzed = world.rows(&format!("EXPLAIN ANALYZE {query}")).await;
-    let counts = analyzed.split("rows_read=").skip(1).map(|rest| {
-        let end = rest.find([',', ']']).expect("EXPLAIN ANALYZE ends a count");
-        // From 10,000 rows on it says thousands.
-        rest[..end].trim().replace("_", "").parse::<u64>().unwrap_or_else(|_| {
-            let thousands: f64 = rest[..end].trim_end_matches([' ', 'K']).parse().expect("a count");
-            (thousands * 1000.0) as u64
-        })
-    });
-    counts.sum()
+    analyzed.split("rows_read=").skip(1).map(count_before_comma).sum()
+}
+
+/// The count that a text begins with, as EXPLAIN ANALYZE writes it.
+fn count_before_comma(text: &str) -> u64 {
+    let end = text.find([',', ']']).expect("EXPLAIN ANALYZE ends a count");
+    // Long ones are in thousands.
+    text[..end].trim().replace("_", "").parse::<u64>().unwrap_or_else(|_| {
+        let thousands: f64 = text[..end].trim_end_matches([' ', 'K']).parse().expect("a count");
+        (thousands * 1000.0) as u64
+    })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -388,13 +390,8 @@ async fn a_join_by_key_reads_the_partners_only() {
 async fn rows_given(world: &World, table: &str, query: &str) -> u64 {
     let analyzed = world.rows(&format!("EXPLAIN ANALYZE {query}")).await;
     let from = analyzed.find(&format!("table=default.{table},")).expect("the table is scanned");
-    let rest = &analyzed[from..];
-    let rest = &rest[rest.find("output_rows=").expect("a scan counts its rows")..];
-    let end = rest.find([',', ']']).expect("EXPLAIN ANALYZE ends a count");
-    let number = rest["output_rows=".len()..end].trim().replace("_", "");
-    // From 1,000 rows on it may say thousands.
-    let thousands = |number: &str| number.trim_end_matches([' ', 'K']).parse::<f64>();
-    number.parse().unwrap_or_else(|_| (thousands(&number).expect("a count") * 1000.0) as u64)
+    let of_scan = analyzed[from..].split("output_rows=").nth(1);
+    count_before_comma(of_scan.expect("a scan counts its rows"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
