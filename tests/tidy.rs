@@ -45,7 +45,6 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("lz4_flex", &["engine/src/sstable/format/codec.rs"]),
     ("prost", &["shell/src/flight/"]),
     ("prost_types", &["shell/src/flight/"]),
-    ("smallvec", &["engine/src/probe/"]),
     ("snap", &["engine/src/sstable/format/codec.rs"]),
     ("sqlparser", &["shell/src/query/"]),
     ("tokio_rustls", &["shell/src/flight/"]),

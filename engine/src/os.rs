@@ -85,7 +85,16 @@ pub fn set_time_slice(slice: Duration) -> io::Result<()> {
 
 /// CPU time that the calling thread has used, nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
-    let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
+    nanoseconds(ClockId::ThreadCPUTime)
+}
+
+/// Nanoseconds since the machine started: what `Instant` reads, without its arithmetic.
+pub fn monotonic_ns() -> u64 {
+    nanoseconds(ClockId::Monotonic)
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let time = rustix::time::clock_gettime(clock);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
         + u64::try_from(time.tv_nsec).unwrap_or(0)
 }

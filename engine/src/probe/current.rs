@@ -12,22 +12,36 @@ thread_local! {
     static CURRENT: RefCell<Option<OnShard>> = const { RefCell::new(None) };
 }
 
-/// Runs a read that `probe` watches, or nobody. Tasks that it spawns are not watched.
-pub fn probed<F: Future>(probe: Option<OnShard>, future: F) -> impl Future<Output = F::Output> {
-    scoped(future, Within::new(probe, |probe| CURRENT.replace(probe)))
-}
+/// What a read does is told to its probe, if it has one.
+pub struct Probed(Within<Option<OnShard>>);
 
-/// The same for work that waits for nothing.
-pub fn within<T>(probe: &Option<OnShard>, work: impl FnOnce() -> T) -> T {
-    let mut within = Within::new(probe.clone(), |probe| CURRENT.replace(probe));
-    let _entered = Entered::new(&mut within);
-    work()
+impl Probed {
+    pub fn new(probe: Option<OnShard>) -> Self {
+        Probed(Within::new(probe, |probe| CURRENT.replace(probe)))
+    }
+
+    /// Does work of the read that waits for nothing.
+    pub fn within<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        let _entered = Entered::new(&mut self.0);
+        work()
+    }
+
+    /// Runs the read. Tasks that it spawns are not watched.
+    pub fn run<F: Future>(self, future: F) -> impl Future<Output = F::Output> {
+        scoped(future, self.0)
+    }
 }
 
 /// The probe of the read that this thread works for.
 #[inline]
 pub fn current() -> Option<OnShard> {
     CURRENT.with_borrow(Clone::clone)
+}
+
+/// Tells that probe something, if there is one.
+#[inline]
+pub(crate) fn with(tell: impl FnOnce(&OnShard)) {
+    CURRENT.with_borrow(|current| current.as_ref().map_or((), tell));
 }
 
 /// Counts something for the read that this thread works for, if it is watched.
@@ -104,13 +118,13 @@ mod tests {
         count(Count::Rows, 100);
         let work = async {
             count(Count::Rows, 1);
-            probed(Some(inner.clone()), async { count(Count::Rows, 10) }).await;
+            Probed::new(Some(inner.clone())).run(async { count(Count::Rows, 10) }).await;
             count(Count::Rows, 2);
         };
-        assert!(probed(Some(outer.clone()), work).now_or_never().is_some());
+        assert!(Probed::new(Some(outer.clone())).run(work).now_or_never().is_some());
         assert!(current().is_none());
         assert_eq!((outer.stats()[Count::Rows], inner.stats()[Count::Rows]), (3, 10));
-        let panics = probed(Some(outer), async { panic!("as a task may") });
+        let panics = Probed::new(Some(outer)).run(async { panic!("as a task may") });
         let caught = std::panic::AssertUnwindSafe(panics).catch_unwind().now_or_never();
         let caught: Option<Result<(), _>> = caught;
         assert!(caught.is_some_and(|result| result.is_err()) && current().is_none());
@@ -127,7 +141,7 @@ mod tests {
             drop(timer);
             clock.advance(Duration::from_micros(5));
         };
-        assert!(probed(Some(probe.clone()), work).now_or_never().is_some());
+        assert!(Probed::new(Some(probe.clone())).run(work).now_or_never().is_some());
         assert_eq!(probe.stats()[Count::TimeDisk], 7000);
     }
 }

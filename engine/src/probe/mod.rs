@@ -6,7 +6,7 @@
 //!     OnShard    what the read did on one shard: counters          one thread a shard
 //! ```
 //! [`Database::read_watched`](crate::Database::read_watched) takes a probe. The shard polls such a
-//! read within [`probed`], and code below says what it does by [`count`], [`timer`] and [`note`]. A
+//! read within [`Probed`], and code below says what it does by [`count`], [`timer`] and [`note`]. A
 //! read without a probe pays for one look at a thread's variable there.
 //!
 //! Invariant: what a read did is counted before its next batch leaves the shard, so whoever has all
@@ -20,6 +20,7 @@ mod steps;
 mod watch;
 
 pub use counts::{Count, ReadStats};
-pub use current::{Timer, count, count_by, current, note, probed, timer, within};
+pub(crate) use current::with;
+pub use current::{Probed, Timer, count, count_by, current, note, timer};
 pub use steps::Step;
 pub use watch::{Detail, DiskRead, OnShard, Probe, ReadReport, Watch, What};

@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 
-use smallvec::SmallVec;
-
 use crate::config::{STEP_BYTES_MAX, STEPS_BYTES_MAX, STEPS_MAX};
 
 /// Something that was done for a statement.
@@ -20,19 +18,24 @@ pub struct Step {
     pub text: Cow<'static, str>,
 }
 
-/// Steps that take no memory of their own: those of a statement of which only the phases are kept.
-const PHASES: usize = 2;
-
 /// Steps in the order in which they were noted. Beyond a number of them, or of bytes of their
 /// texts, they are only counted.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
-    kept: SmallVec<[Step; PHASES]>,
+    /// By what path the statement runs. It takes no memory: most statements that are traced have
+    /// no other step.
+    path: Option<&'static str>,
+    kept: Vec<Step>,
     bytes: usize,
     left_out: u64,
 }
 
 impl Steps {
+    /// The path of the statement stands before all steps.
+    pub fn begin(&mut self, path: &'static str) {
+        self.path = Some(path);
+    }
+
     pub fn add(&mut self, mut step: Step) {
         if step.text.len() > STEP_BYTES_MAX {
             let end = step.text.floor_char_boundary(STEP_BYTES_MAX);
@@ -48,7 +51,15 @@ impl Steps {
 
     /// Those that were kept, in the order of time.
     pub fn all(&self) -> Vec<Step> {
-        let mut all = self.kept.to_vec();
+        let of_path = |text: &'static str| Step {
+            at_ns: 0,
+            shard: None,
+            class: None,
+            bytes: None,
+            text: text.into(),
+        };
+        let mut all: Vec<Step> = self.path.map(of_path).into_iter().collect();
+        all.extend_from_slice(&self.kept);
         // Shards note theirs side by side.
         all.sort_by_key(|step| step.at_ns);
         all
@@ -91,10 +102,11 @@ mod tests {
     #[test]
     fn steps_come_in_the_order_of_time() {
         let mut steps = Steps::default();
-        for (at_ns, text) in [(5, "b"), (2, "a"), (5, "c")] {
+        for (at_ns, text) in [(5, "b"), (2, "a"), (5, "c"), (0, "at once")] {
             steps.add(step(at_ns, text.to_owned()));
         }
+        steps.begin("path");
         let texts: Vec<_> = steps.all().into_iter().map(|step| step.text).collect();
-        assert_eq!(texts, ["a", "b", "c"]);
+        assert_eq!(texts, ["path", "at once", "a", "b", "c"]);
     }
 }

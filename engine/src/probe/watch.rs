@@ -1,14 +1,12 @@
 //! A statement that is watched, its reads, and what each of them did on each shard.
 //!
 //! A session may watch every statement, so watching is cheap: a statement that reads one shard
-//! allocates its [`Watch`] and nothing else.
+//! allocates its [`Watch`] and nothing else, and its probe moves to the shard without a copy.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
-
-use smallvec::SmallVec;
 
 use super::counts::{Count, Counters, ReadStats};
 use super::steps::{Step, Steps};
@@ -21,10 +19,19 @@ pub struct Watch {
     clock: Arc<dyn Clock>,
     start_ns: u64,
     detail: Detail,
+    statement: Arc<str>,
     /// Those of the first shard that is asked: most statements ask no other.
     first: Counters,
-    steps: Mutex<Steps>,
-    reads: Mutex<SmallVec<[OneRead; 1]>>,
+    noted: Mutex<Noted>,
+}
+
+/// What is known so far.
+#[derive(Default)]
+struct Noted {
+    steps: Steps,
+    /// The first read and its shard, while there is no other: most statements have no other.
+    one: Option<(What, u32)>,
+    reads: Vec<OneRead>,
 }
 
 /// What is kept of a statement.
@@ -48,7 +55,7 @@ pub type What = Arc<dyn fmt::Display + Send + Sync>;
 struct OneRead {
     what: What,
     /// By shard, those that were asked.
-    shards: SmallVec<[(u32, Place); 1]>,
+    shards: Vec<(u32, Place)>,
 }
 
 /// Where counters are.
@@ -63,8 +70,19 @@ enum Place {
 #[derive(Clone)]
 pub struct Probe {
     watch: Arc<Watch>,
-    /// Its number among the reads of the statement.
-    number: usize,
+    read: Read,
+}
+
+/// Which read of its statement.
+#[derive(Clone)]
+enum Read {
+    Number(usize),
+    /// One that its statement does not know before it is on a shard: to tell it of both at once
+    /// takes its lock once.
+    New {
+        path: &'static str,
+        what: What,
+    },
 }
 
 /// What a read does on one shard. Only the thread that runs the shard adds to it.
@@ -99,31 +117,45 @@ pub struct DiskRead<'a> {
 }
 
 impl Watch {
-    /// A statement that begins now.
+    /// A statement that begins now, and whose text nobody wants to see.
     pub fn new(clock: Arc<dyn Clock>, detail: Detail) -> Arc<Self> {
+        Watch::of(Arc::default(), clock, detail)
+    }
+
+    /// A statement that begins now.
+    pub fn of(statement: Arc<str>, clock: Arc<dyn Clock>, detail: Detail) -> Arc<Self> {
         let start_ns = clock.monotonic_ns();
-        let (first, steps, reads) = Default::default();
-        Arc::new(Watch { clock, start_ns, detail, first, steps, reads })
+        let (first, noted) = Default::default();
+        Arc::new(Watch { clock, start_ns, detail, statement, first, noted })
+    }
+
+    /// Its text.
+    pub fn statement(&self) -> &Arc<str> {
+        &self.statement
     }
 
     /// A read that is about to begin.
     pub fn read(self: &Arc<Self>, what: What) -> Probe {
-        let mut reads = locked(&self.reads);
-        if reads.len() < WATCHED_READS_MAX {
-            reads.push(OneRead { what, shards: SmallVec::new() });
-        }
-        Probe { watch: Arc::clone(self), number: reads.len() - 1 }
+        let number = locked(&self.noted).add_read(what);
+        Probe { watch: Arc::clone(self), read: Read::Number(number) }
+    }
+
+    /// The one read of a statement that runs by this path. Where only phases are kept the path is
+    /// none that takes time, and stands at the beginning: another look at the clock costs more than
+    /// the step.
+    pub fn read_by(self: &Arc<Self>, path: &'static str, what: What) -> Probe {
+        Probe { watch: Arc::clone(self), read: Read::New { path, what } }
     }
 
     /// What its reads did so far, in the order in which they began.
     pub fn reads(&self) -> Vec<ReadReport> {
-        locked(&self.reads).iter().map(|read| self.report(read)).collect()
+        locked(&self.noted).all().iter().map(|read| self.report(read)).collect()
     }
 
     /// All of that together.
     pub fn stats(&self) -> ReadStats {
         let mut sum = ReadStats::default();
-        locked(&self.reads).iter().for_each(|read| sum += self.stats_of(read));
+        locked(&self.noted).all().iter().for_each(|read| sum += self.stats_of(read));
         sum
     }
 
@@ -134,24 +166,25 @@ impl Watch {
         }
     }
 
-    /// Notes by what path the statement runs. Where only phases are kept this is none that takes
-    /// time, and stands at the beginning: another look at the clock costs more than the step.
-    pub fn note_path(&self, text: &'static str) {
+    fn add_path(&self, noted: &mut Noted, text: &'static str) {
         match self.detail {
             Detail::Counts => {}
-            Detail::Phases => self.step_at(0, (None, None, None), text.into()),
-            Detail::Steps => self.note(|| text),
+            Detail::Phases => noted.steps.begin(text),
+            Detail::Steps => {
+                let (at_ns, text) = (self.elapsed_ns(), text.into());
+                noted.steps.add(Step { at_ns, shard: None, class: None, bytes: None, text });
+            }
         }
     }
 
     /// Its steps in the order of time.
     pub fn steps(&self) -> Vec<Step> {
-        locked(&self.steps).all()
+        locked(&self.noted).steps.all()
     }
 
     /// How many steps there was no room for.
     pub fn left_out(&self) -> u64 {
-        locked(&self.steps).left_out()
+        locked(&self.noted).steps.left_out()
     }
 
     /// The clock of its steps.
@@ -169,12 +202,9 @@ impl Watch {
         self.clock.monotonic_ns().saturating_sub(self.start_ns)
     }
 
-    fn step(&self, of: StepOf, text: Cow<'static, str>) {
-        self.step_at(self.elapsed_ns(), of, text);
-    }
-
-    fn step_at(&self, at_ns: u64, (shard, class, bytes): StepOf, text: Cow<'static, str>) {
-        locked(&self.steps).add(Step { at_ns, shard, class, bytes, text });
+    fn step(&self, (shard, class, bytes): StepOf, text: Cow<'static, str>) {
+        let at_ns = self.elapsed_ns();
+        locked(&self.noted).steps.add(Step { at_ns, shard, class, bytes, text });
     }
 
     fn counters<'a>(&'a self, place: &'a Place) -> &'a Counters {
@@ -198,26 +228,84 @@ impl Watch {
     }
 }
 
+impl Noted {
+    /// All reads.
+    fn all(&mut self) -> &mut Vec<OneRead> {
+        if let Some((what, shard)) = self.one.take() {
+            assert!(self.reads.is_empty(), "another read began before the first");
+            self.reads.push(OneRead { what, shards: vec![(shard, Place::First)] });
+        }
+        &mut self.reads
+    }
+
+    /// Returns its number.
+    fn add_read(&mut self, what: What) -> usize {
+        let reads = self.all();
+        if reads.len() < WATCHED_READS_MAX {
+            reads.push(OneRead { what, shards: Vec::new() });
+        }
+        reads.len() - 1
+    }
+
+    /// A read that begins on a shard, and where it counts what it does there.
+    fn add_read_on(&mut self, what: What, shard: u32) -> Place {
+        if self.one.is_none() && self.reads.is_empty() {
+            self.one = Some((what, shard));
+            return Place::First;
+        }
+        let number = self.add_read(what);
+        self.place_of(number, shard)
+    }
+
+    /// Where a read counts what it does on a shard.
+    fn place_of(&mut self, number: usize, shard: u32) -> Place {
+        let known = &mut self.all()[number].shards;
+        if let Some((_, place)) = known.iter().find(|(known, _)| *known == shard) {
+            return place.clone();
+        }
+        let has_first = number == 0 && known.is_empty();
+        let place = if has_first { Place::First } else { Place::Own(Arc::default()) };
+        known.push((shard, place.clone()));
+        place
+    }
+}
+
 impl Probe {
     /// What the read does on a shard.
-    pub fn on(&self, shard: u32) -> OnShard {
-        let mut reads = locked(&self.watch.reads);
-        let has_first = self.number == 0 && reads[0].shards.is_empty();
-        let known = &mut reads[self.number].shards;
-        let place = match known.iter().find(|(known, _)| *known == shard) {
-            Some((_, place)) => place.clone(),
-            None => {
-                let place = if has_first { Place::First } else { Place::Own(Arc::default()) };
-                known.push((shard, place.clone()));
-                place
+    pub fn on(self, shard: u32) -> OnShard {
+        let Probe { watch, read } = self;
+        let mut noted = locked(&watch.noted);
+        let place = match read {
+            Read::Number(number) => noted.place_of(number, shard),
+            Read::New { path, what } => {
+                watch.add_path(&mut noted, path);
+                noted.add_read_on(what, shard)
             }
         };
-        OnShard { watch: Arc::clone(&self.watch), shard, place }
+        drop(noted);
+        OnShard { watch, shard, place }
+    }
+
+    /// The same read, which its statement knows: it may go to several shards.
+    pub fn known(self) -> Self {
+        let Probe { watch, read } = self;
+        let number = match read {
+            Read::Number(number) => number,
+            Read::New { path, what } => {
+                let mut noted = locked(&watch.noted);
+                watch.add_path(&mut noted, path);
+                noted.add_read(what)
+            }
+        };
+        Probe { watch, read: Read::Number(number) }
     }
 
     /// What it did so far, on all shards together.
     pub fn stats(&self) -> ReadStats {
-        self.watch.stats_of(&locked(&self.watch.reads)[self.number])
+        match self.read {
+            Read::Number(number) => self.watch.stats_of(&locked(&self.watch.noted).all()[number]),
+            Read::New { .. } => ReadStats::default(),
+        }
     }
 }
 
@@ -270,7 +358,12 @@ impl fmt::Debug for Watch {
 
 impl fmt::Debug for Probe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.watch.report(&locked(&self.watch.reads)[self.number]).fmt(f)
+        match &self.read {
+            Read::Number(number) => {
+                self.watch.report(&locked(&self.watch.noted).all()[*number]).fmt(f)
+            }
+            Read::New { what, .. } => write!(f, "{what}, not begun"),
+        }
     }
 }
 
@@ -291,7 +384,7 @@ mod tests {
         let watch = Watch::new(clock.clone(), Detail::Counts);
         let [first, second] = ["ks.t", "ks.u"].map(|what| watch.read(Arc::new(what)));
         for (probe, shard, rows) in [(&first, 1, 2), (&second, 0, 10), (&first, 0, 5)] {
-            probe.on(shard).add(Count::Rows, rows);
+            probe.clone().on(shard).add(Count::Rows, rows);
         }
         // The same shard again: a scan reads one part after another.
         first.on(1).add(Count::Rows, 1);
@@ -354,10 +447,40 @@ mod tests {
             let clock = SimulatedClock::new(0);
             let watch = Watch::new(clock.clone(), detail);
             clock.advance(Duration::from_micros(5));
-            watch.note_path("short path");
+            let probe = watch.read_by("short path", Arc::new("ks.t"));
+            assert!(watch.reads().is_empty() && probe.stats() == ReadStats::default());
+            probe.on(2).add(Count::Rows, 1);
             let at_ns: Vec<_> = watch.steps().iter().map(|step| step.at_ns).collect();
             assert_eq!(at_ns, Vec::from_iter(wanted), "{detail:?}");
+            assert_eq!(watch.stats()[Count::Rows], 1);
+            watch.note(|| "a phase");
+            let texts: Vec<_> = watch.steps().into_iter().map(|step| step.text).collect();
+            let wanted = wanted.map_or(&[][..], |_| &["short path", "a phase"]);
+            assert_eq!(texts, wanted, "{detail:?}");
         }
+    }
+
+    #[test]
+    fn reads_behind_the_first_have_counters_of_their_own() {
+        let watch = Watch::new(SimulatedClock::new(0), Detail::Phases);
+        for (what, shard, rows) in [("ks.t", 1, 2), ("ks.u", 1, 3), ("ks.t", 0, 4)] {
+            watch.read_by("short path", Arc::new(what)).on(shard).add(Count::Rows, rows);
+        }
+        let rows = |read: &ReadReport| (read.what.clone(), read.shards[0].1[Count::Rows]);
+        let reads: Vec<_> = watch.reads().iter().map(rows).collect();
+        assert_eq!(reads, [("ks.t".into(), 2), ("ks.u".into(), 3), ("ks.t".into(), 4)]);
+    }
+
+    #[test]
+    fn a_read_of_several_shards_is_one() {
+        let watch = Watch::new(SimulatedClock::new(0), Detail::Phases);
+        let probe = watch.read_by("short path", Arc::new("ks.t")).known();
+        for shard in [1, 0, 1] {
+            probe.clone().on(shard).add(Count::Rows, 1);
+        }
+        let reads = watch.reads();
+        assert_eq!((reads.len(), reads[0].shards.len(), watch.steps().len()), (1, 2, 1));
+        assert_eq!(probe.stats()[Count::Rows], 3);
     }
 
     #[test]

@@ -122,13 +122,14 @@ impl Seen {
     /// Tells the probe of the read, if it has one.
     #[inline]
     fn tell(&mut self) {
-        let Some(probe) = probe::current() else { return };
-        let Seen { partitions, rows, dropped, tombstones, dead, range } = std::mem::take(self);
-        (self.dead, self.range) = (dead, range);
-        probe.add(Count::Partitions, partitions);
-        probe.add(Count::Rows, rows);
-        probe.add(Count::RowsDropped, dropped);
-        probe.add(Count::Tombstones, tombstones);
+        probe::with(|probe| {
+            let Seen { partitions, rows, dropped, tombstones, dead, range } = std::mem::take(self);
+            (self.dead, self.range) = (dead, range);
+            probe.add(Count::Partitions, partitions);
+            probe.add(Count::Rows, rows);
+            probe.add(Count::RowsDropped, dropped);
+            probe.add(Count::Tombstones, tombstones);
+        });
     }
 }
 

@@ -14,6 +14,7 @@ use super::parameter::{QUERY_ROWS_MAX, row_of};
 use super::parse::statement::Statement;
 use super::session::Session;
 use super::sketch::{Sketched, nullable};
+use super::watch;
 
 impl Session {
     /// Runs a query once for each row of parameters. Rows for the first one come first; each later
@@ -43,15 +44,16 @@ impl Session {
             let own = Arc::new(self.at(&self.keyspace()));
             let (statement, query) = (statement.clone(), Arc::clone(query));
             let (parameters, wanted) = (parameters.clone(), Arc::clone(&schema));
+            let watch = watch::current();
             let run = move |row| {
                 let (own, statement, query) = (own.clone(), statement.clone(), query.clone());
                 let (parameters, wanted) = (parameters.clone(), wanted.clone());
-                async move {
+                let run = async move {
                     let values = row_of(&parameters, row)?;
                     let outcome = own.run_sketch(&statement, &query, &values).await?;
                     rows_like(outcome, &wanted)
-                }
-                .boxed()
+                };
+                watch::watched(watch.clone(), run.boxed())
             };
             let rows = rows_like(first, &schema)?;
             let rows = rows.chain(stream::iter(1..count).then(run).try_flatten());

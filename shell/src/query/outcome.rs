@@ -11,6 +11,7 @@ use tidegate_engine::clock::Clock;
 use tidegate_engine::{Deadline, ManyTombstones, SchemaRef as TableRef};
 
 use super::error::{QueryError, Result};
+use super::watch::Watching;
 
 /// Batches of one result, computed as they are pulled. Dropping the stream cancels the query, also
 /// on the shards.
@@ -26,6 +27,8 @@ pub struct Outcome {
     pub note: Option<String>,
     /// What the reads of the rows meet.
     pub(super) tombstones: Option<Arc<ManyTombstones>>,
+    /// What watches its statement, until the rows end.
+    pub(super) watching: Option<Watching>,
 }
 
 /// The shapes of a result.
@@ -43,7 +46,7 @@ pub enum OutcomeKind {
 
 impl Outcome {
     fn of(schema: SchemaRef, kind: OutcomeKind) -> Self {
-        Outcome { schema, kind, note: None, tombstones: None }
+        Outcome { schema, kind, note: None, tombstones: None, watching: None }
     }
 
     /// The same outcome, whose reads tell these what they meet.

@@ -27,7 +27,7 @@ use super::access::Caller;
 use super::aggregate;
 use super::engine::Engine;
 use super::error::{QueryError, Result};
-use super::limit::{Warnings, warn_of_tombstones};
+use super::limit::Warnings;
 use super::memory::QueryMemory;
 use super::outcome::Outcome;
 use super::parse::statement::Statement;
@@ -120,8 +120,7 @@ pub struct Session {
     pub(super) stamp: Stamp,
     /// Those of its one statement, where it was made for one.
     pub(super) terms: Option<Terms>,
-    /// Whose statements these are.
-    pub(super) name: Arc<str>,
+    /// Whose statements these are, and whether they are traced.
     pub(super) tracing: Arc<Tracing>,
     pub(super) warnings: Arc<Warnings>,
     /// Whose rights they have.
@@ -195,19 +194,9 @@ impl Session {
         context.register_udtf(REPLAY_FUNCTION, Arc::new(replay));
         let context: Context = Box::new(Arc::new(context));
         let (stamp, terms, caller) = (Stamp::new(), None, Caller::default());
-        let (name, tracing, warnings) = (Arc::from(NAME), Arc::default(), Arc::default());
-        let session = Session {
-            database,
-            options,
-            context,
-            node,
-            stamp,
-            terms,
-            name,
-            tracing,
-            warnings,
-            caller,
-        };
+        let (tracing, warnings) = (Tracing::new(NAME), Arc::default());
+        let session =
+            Session { database, options, context, node, stamp, terms, tracing, warnings, caller };
         session.set_keyspace(&session.options.keyspace)?;
         Ok(session)
     }
@@ -254,22 +243,22 @@ impl Session {
         // Copied after the settings: one that changed meanwhile has another stamp.
         let (node, stamp) = (self.node, self.stamp.copied());
         let (context, terms): (Context, _) = (Box::new(Arc::new(context)), self.terms);
-        let (name, tracing) = (Arc::clone(&self.name), self.tracing.copied());
-        let (warnings, caller) = (Arc::clone(&self.warnings), self.caller.clone());
-        Session { database, options, context, node, stamp, terms, name, tracing, warnings, caller }
+        let (tracing, warnings) = (self.tracing.copied(None), Arc::clone(&self.warnings));
+        let caller = self.caller.clone();
+        Session { database, options, context, node, stamp, terms, tracing, warnings, caller }
     }
 
     /// As [`at`](Self::at), for another client: warnings are its own, and so is the name by which
     /// traces and slow statements tell whose they are.
     pub fn apart(&self, keyspace: &str, name: &str) -> Session {
-        Session { name: name.into(), warnings: Arc::default(), ..self.at(keyspace) }
+        let (tracing, warnings) = (self.tracing.copied(Some(name)), Arc::default());
+        Session { tracing, warnings, ..self.at(keyspace) }
     }
 
     /// The outcome of a statement, whose rows keep to the limits of the session.
     pub(super) fn hold(&self, statement: &Statement, outcome: Outcome) -> Outcome {
         let limits = setting::result_limits(self.context.state_ref().read().config_options());
-        let outcome = limits.hold(statement, outcome, &self.warnings);
-        warn_of_tombstones(statement, outcome, &self.warnings)
+        limits.hold(statement, outcome, &self.warnings)
     }
 
     /// This session as it is now, for one statement on these terms.

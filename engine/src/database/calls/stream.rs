@@ -78,6 +78,7 @@ impl BatchStream {
                 let shard = all.first().map_or(0, |key| database.shard_of(key));
                 if all.iter().any(|key| database.shard_of(key) != shard) {
                     let runs = by_shard(&database, std::mem::take(all));
+                    let probe = probe.map(Probe::known);
                     return Self::of_rest(Rest { database, command, probe, runs });
                 }
                 shard

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::mutation::Mutation;
 use crate::policy::admission::{ReadClass, WorkClass};
 use crate::policy::rate::Operation;
-use crate::probe::{self, Probe, probed};
+use crate::probe::{Probe, Probed};
 use crate::reader::{RowKey, RowValues};
 use crate::runtime::{self, Answering, Ask};
 use crate::schema::table_schema::SchemaRef;
@@ -172,11 +172,11 @@ impl Ask<Shard> for Stream {
         let Stream { command, probe, batches, told, waits, is_counted, place } = self;
         let (shard, waited_ns) = (shard.clone(), waits.passed_ns());
         let arrival = Arrival { waited_ns, is_counted };
-        let probe = probe.map(|probe| probe.on(shard.context.shard));
-        match probe::within(&probe, || shard.enter_read(&command, arrival)) {
+        let mut probed = Probed::new(probe.map(|probe| probe.on(shard.context.shard)));
+        match probed.within(|| shard.enter_read(&command, arrival)) {
             Ok(()) => {
                 let stream = shard.stream(command, (batches, told), place);
-                Answering::GoesOn(Ok(()), probed(probe, stream).boxed_local())
+                Answering::GoesOn(Ok(()), probed.run(stream).boxed_local())
             }
             Err(error) => Answering::Now(Err(error)),
         }

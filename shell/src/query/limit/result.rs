@@ -2,14 +2,11 @@
 //!
 //! A result comes batch by batch and is never held here; its client may hold all of it.
 
-use std::sync::Arc;
-
 use datafusion::arrow::array::{Array as _, ArrayRef, RecordBatch};
-use futures::{StreamExt, future};
 
 use super::warnings::{About, Warnings};
 use crate::query::error::{QueryError, Result};
-use crate::query::outcome::{Outcome, OutcomeKind, column_bytes};
+use crate::query::outcome::column_bytes;
 use crate::query::parse::statement::Statement;
 
 /// Bytes of all rows of a result; 0 for no limit.
@@ -20,51 +17,27 @@ pub struct ResultLimits {
 }
 
 /// What came of a result.
-struct Count {
+#[derive(Debug, Default)]
+pub struct Count {
     rows: u64,
     bytes: u64,
     has_warned: bool,
 }
 
 impl ResultLimits {
-    /// The outcome of a statement, whose rows keep to the limits.
-    pub fn hold(
-        self,
-        statement: &Statement,
-        outcome: Outcome,
-        warnings: &Arc<Warnings>,
-    ) -> Outcome {
-        let OutcomeKind::Rows(rows) = outcome.kind else { return outcome };
-        if self.warn_bytes == 0 && self.max_bytes == 0 {
-            return Outcome { kind: OutcomeKind::Rows(rows), ..outcome };
-        }
-        let (statement, warnings) = (statement.clone(), Arc::clone(warnings));
-        let mut count = Count { rows: 0, bytes: 0, has_warned: false };
-        let mut has_ended = false;
-        let held = rows.map(move |batch| -> Result<RecordBatch> {
-            let batch = batch?;
-            self.add(&batch, &mut count, &statement, &warnings)?;
-            Ok(batch)
-        });
-        // Behind an error nothing comes any more: shards and operators stop as it is dropped.
-        let held = held.take_while(move |batch| {
-            let goes_on = !has_ended;
-            has_ended |= batch.is_err();
-            future::ready(goes_on)
-        });
-        Outcome { kind: OutcomeKind::Rows(held.boxed()), ..outcome }
-    }
-
     /// Counts a batch.
     ///
     /// Errors: `Invalid` where the result is larger than it may be.
-    fn add(
+    pub fn add(
         self,
         batch: &RecordBatch,
         count: &mut Count,
         statement: &Statement,
         warnings: &Warnings,
     ) -> Result<()> {
+        if self.warn_bytes == 0 && self.max_bytes == 0 {
+            return Ok(());
+        }
         count.rows += batch.num_rows() as u64;
         count.bytes += bytes(batch);
         let Count { rows, bytes, has_warned } = count;

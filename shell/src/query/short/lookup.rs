@@ -3,40 +3,52 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType as ArrowType;
-use tidegate_engine::probe::Watch;
+use tidegate_engine::probe::Probe;
 use tidegate_engine::{
     BatchStream, ColumnId, Database, ManyTombstones, ReadCommand, SchemaRef, TableSchema, Terms,
 };
 
 use crate::query::memory::QueryMemory;
 use crate::query::parse::Name;
+use crate::query::watch;
 
 /// What a run takes of its session.
 pub struct RunContext<'a> {
     pub memory: &'a QueryMemory,
     pub past_cache: bool,
     pub terms: Terms,
-    /// Is told what reads do.
-    pub watch: Option<Arc<Watch>>,
     /// Are told of pages that met many.
     pub tombstones: Arc<ManyTombstones>,
 }
 
 impl RunContext<'_> {
-    /// How reads of a table are started.
+    /// Starts the one read of a statement that runs by this path.
+    pub fn read(
+        &self,
+        path: &'static str,
+        database: &Database,
+        command: ReadCommand,
+    ) -> BatchStream {
+        let probe = watch::read_by(path, &command.schema);
+        begin(database, command, probe).noting(Arc::clone(&self.tombstones))
+    }
+
+    /// How several reads of a table are started.
     pub fn reads(
         &self,
         table: &SchemaRef,
     ) -> impl Fn(&Database, ReadCommand) -> BatchStream + use<> {
-        let probe = self.watch.as_ref().map(|watch| watch.read(Arc::clone(table) as _));
-        let tombstones = Arc::clone(&self.tombstones);
+        let (probe, tombstones) = (watch::read(table), Arc::clone(&self.tombstones));
         move |database, command| {
-            let batches = match &probe {
-                None => database.read(command),
-                Some(probe) => database.read_watched(command, probe.clone()),
-            };
-            batches.noting(Arc::clone(&tombstones))
+            begin(database, command, probe.clone()).noting(Arc::clone(&tombstones))
         }
+    }
+}
+
+fn begin(database: &Database, command: ReadCommand, probe: Option<Probe>) -> BatchStream {
+    match probe {
+        None => database.read(command),
+        Some(probe) => database.read_watched(command, probe),
     }
 }
 

@@ -21,6 +21,9 @@ use crate::query::outcome::Outcome;
 use crate::query::scan::pushdown::{Access, Keys, decide_for, is_ordered_alike};
 use crate::query::watch;
 
+/// How a trace names the path of a statement that is one read.
+const ONE_READ: &str = "short path: one read, without a plan";
+
 /// See the head of this file.
 pub struct Select {
     table: SchemaRef,
@@ -81,9 +84,8 @@ impl Select {
         if let [values] = rows {
             let Some(command) = command(values) else { return Ok(None) };
             let turn = context.memory.turn().await?;
-            watch::note_path("short path: one read, without a plan");
             let form = self.selected.form();
-            let batches = context.reads(&self.table)(database, command).map(move |batch| {
+            let batches = context.read(ONE_READ, database, command).map(move |batch| {
                 let _held = &turn;
                 form(batch?)
             });

@@ -14,7 +14,6 @@ use crate::query::outcome::{Outcome, OutcomeKind, batch};
 use crate::query::parse::statement::Statement;
 use crate::query::session::Session;
 use crate::query::setting::{bypasses_cache, has_short_path, terms_of_options};
-use crate::query::watch;
 
 impl Session {
     /// The statement as the short path takes it, with the unqualified names of `keyspace`; `None`
@@ -49,9 +48,8 @@ impl Session {
     ) -> Result<Option<Outcome>> {
         self.allow_short(short)?;
         let (past_cache, terms) = self.read_terms(terms);
-        let (memory, watch) = (&self.options.memory, watch::current());
-        let tombstones = Arc::default();
-        let context = RunContext { memory, past_cache, terms, watch, tombstones };
+        let (memory, tombstones) = (&self.options.memory, Arc::default());
+        let context = RunContext { memory, past_cache, terms, tombstones };
         let outcome = short.run(&self.database, parameters, &context).await?;
         Ok(outcome.map(|outcome| outcome.noting(context.tombstones)))
     }

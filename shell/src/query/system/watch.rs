@@ -32,10 +32,10 @@ pub fn trace_fields() -> Vec<Field> {
 }
 
 pub fn traces(database: &Engine) -> Vec<ArrayRef> {
-    let traces = database.journal().traces();
+    let traces = database.journal().traces(database.clock().wall_us());
     let rows: Vec<(&Record, u32, Step)> = traces
         .iter()
-        .flat_map(|trace| (1..).zip(trace.steps()).map(move |(n, step)| (&**trace, n, step)))
+        .flat_map(|trace| (1..).zip(trace.steps()).map(move |(n, step)| (trace, n, step)))
         .collect();
     let mut columns = vec![counts(rows.iter().map(|(trace, ..)| trace.number))];
     columns.extend(statement_columns(rows.iter().map(|(trace, ..)| *trace)));
@@ -67,7 +67,7 @@ pub fn slow_fields() -> Vec<Field> {
 }
 
 pub fn slow_queries(database: &Engine) -> Vec<ArrayRef> {
-    let all = database.journal().slow();
+    let all = database.journal().slow(database.clock().wall_us());
     let mut columns = vec![counts(all.iter().map(|record| record.number))];
     columns.extend(statement_columns(all.iter().map(|record| &**record)));
     columns.push(counts(all.iter().map(|record| record.rows)));

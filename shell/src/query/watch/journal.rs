@@ -1,27 +1,80 @@
 //! The last traces and the last slow statements of all sessions of a process, in memory.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tidegate_engine::clock::Clock;
+use tidegate_engine::probe::Watch;
 
-use super::record::{Did, Record};
+use super::record::{Did, End, Record};
+use super::tracing::Tracing;
 use crate::query::access::Audit;
 
 /// Traces that are kept. One takes a quarter of a MiB at most.
 pub const TRACES_MAX: usize = 64;
 /// Slow statements that are kept; without steps each takes a few KiB.
 pub const SLOW_MAX: usize = 256;
+/// What began longer ago is shown no more: a day, as in ScyllaDB.
+const SHOWN_US: i64 = 24 * 60 * 60 * 1_000_000;
 
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub struct Journal {
-    count: AtomicU64,
     wall: WallClock,
-    traces: Ring,
-    slow: Ring,
+    traces: Mutex<Traces>,
+    slow: Mutex<VecDeque<Arc<Record>>>,
     audit: Audit,
+}
+
+/// What is kept of each statement that was traced. It becomes a [`Record`] when somebody wants to
+/// read it: nobody reads most traces.
+#[derive(Debug, Clone)]
+struct Traced {
+    /// Counts the traces and slow statements of a journal.
+    number: u64,
+    watch: Arc<Watch>,
+    /// Of the session that ran it.
+    tracing: Arc<Tracing>,
+    end: End,
+}
+
+/// The last traces.
+#[derive(Debug, Default)]
+struct Traces {
+    /// How many records there were, slow statements among them.
+    count: u64,
+    kept: Vec<Traced>,
+    /// Place of the oldest.
+    oldest: usize,
+}
+
+impl Traced {
+    fn record(self) -> Record {
+        let Traced { number, watch, tracing, end } = self;
+        let (session, statement) = (Arc::clone(tracing.name()), Arc::clone(watch.statement()));
+        Record::new(number, (session, statement), end, Did::Watched(watch))
+    }
+}
+
+impl Traces {
+    /// Returns the oldest where there are too many.
+    fn push(&mut self, newest: Traced) -> Option<Traced> {
+        if self.kept.len() < TRACES_MAX {
+            self.kept.push(newest);
+            return None;
+        }
+        let place = self.oldest;
+        self.oldest = (place + 1) % TRACES_MAX;
+        Some(mem::replace(&mut self.kept[place], newest))
+    }
+
+    /// Oldest first.
+    fn all(&self) -> impl DoubleEndedIterator<Item = &Traced> {
+        let (newer, older) = self.kept.split_at(self.oldest);
+        older.iter().chain(newer)
+    }
 }
 
 /// The wall clock as it stands to the monotonic one, looked at once a second: statements that are
@@ -55,16 +108,9 @@ impl WallClock {
     }
 }
 
-type Ring = Mutex<VecDeque<Arc<Record>>>;
-
 impl Journal {
     pub fn new() -> Arc<Self> {
         Arc::default()
-    }
-
-    /// The number of the next record.
-    pub(super) fn next_number(&self) -> u64 {
-        self.count.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// The wall clock, in microseconds, at a moment of the monotonic one that is not long ago.
@@ -72,19 +118,54 @@ impl Journal {
         self.wall.at(clock, at_ns)
     }
 
-    /// Keeps a trace; the oldest goes where there are too many.
-    pub(super) fn add_trace(&self, record: Arc<Record>) {
-        push(&self.traces, TRACES_MAX, record);
+    /// Keeps a trace, which is the last one of its session, and returns its number. The oldest goes
+    /// where there are too many: to its session, if that has no newer one and did not take it yet.
+    pub(super) fn add_trace(&self, watch: Arc<Watch>, tracing: Arc<Tracing>, end: End) -> u64 {
+        let mut traces = self.lock();
+        traces.count += 1;
+        let number = traces.count;
+        tracing.set_last(number);
+        let oldest = traces.push(Traced { number, watch, tracing, end });
+        if let Some(oldest) = &oldest
+            && oldest.tracing.last() == oldest.number
+        {
+            oldest.tracing.keep(oldest.clone().record());
+        }
+        drop(traces);
+        // What is freed is freed when others may go on.
+        drop(oldest);
+        number
     }
 
-    /// Keeps a slow statement, without its steps.
-    pub(super) fn add_slow(&self, record: &Record) {
-        let Record { number, started_us, duration_us, rows, .. } = *record;
-        let (session, statement) = (Arc::clone(&record.session), Arc::clone(&record.statement));
-        let (error, did) = (record.error.clone(), Did::Counted(Box::new(record.stats())));
-        let record =
-            Record { number, started_us, duration_us, session, statement, rows, error, did };
-        push(&self.slow, SLOW_MAX, Arc::new(record));
+    /// The trace that a session made last, if it did not take it yet.
+    pub(super) fn take_last(&self, tracing: &Tracing) -> Option<Record> {
+        let traces = self.lock();
+        let number = tracing.take_last()?;
+        let found = traces.all().rev().find(|traced| traced.number == number).cloned();
+        let kept = tracing.take_kept().filter(|kept| kept.number == number);
+        drop(traces);
+        found.map(Traced::record).or(kept)
+    }
+
+    /// Keeps a slow statement, without its steps; `number` is that of its trace, if it has one.
+    pub(super) fn add_slow(&self, number: Option<u64>, watch: &Watch, session: Arc<str>, end: End) {
+        let next_number = || {
+            let mut traces = self.lock();
+            traces.count += 1;
+            traces.count
+        };
+        let number = number.unwrap_or_else(next_number);
+        let did = Did::Counted(Box::new(watch.stats()));
+        let record = Record::new(number, (session, Arc::clone(watch.statement())), end, did);
+        let mut slow = self.slow.lock().expect("no one panics while holding it");
+        if slow.len() >= SLOW_MAX {
+            slow.pop_front();
+        }
+        slow.push_back(Arc::new(record));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Traces> {
+        self.traces.lock().expect("no one panics while holding it")
     }
 
     /// What concerns all.
@@ -92,27 +173,22 @@ impl Journal {
         &self.audit
     }
 
-    /// The traces, oldest first.
-    pub fn traces(&self) -> Vec<Arc<Record>> {
-        all(&self.traces)
+    /// The traces of the last day, oldest first.
+    pub fn traces(&self, now_us: i64) -> Vec<Record> {
+        let all: Vec<Traced> = self.lock().all().cloned().collect();
+        let shown = all.into_iter().filter(|traced| is_shown(traced.end.started_us, now_us));
+        shown.map(Traced::record).collect()
     }
 
-    /// The slow statements, oldest first.
-    pub fn slow(&self) -> Vec<Arc<Record>> {
-        all(&self.slow)
+    /// The slow statements of the last day, oldest first.
+    pub fn slow(&self, now_us: i64) -> Vec<Arc<Record>> {
+        let slow = self.slow.lock().expect("no one panics while holding it");
+        slow.iter().filter(|record| is_shown(record.started_us, now_us)).cloned().collect()
     }
 }
 
-fn push(ring: &Ring, max: usize, record: Arc<Record>) {
-    let mut ring = ring.lock().expect("no one panics while holding it");
-    if ring.len() >= max {
-        ring.pop_front();
-    }
-    ring.push_back(record);
-}
-
-fn all(ring: &Ring) -> Vec<Arc<Record>> {
-    ring.lock().expect("no one panics while holding it").iter().cloned().collect()
+fn is_shown(started_us: i64, now_us: i64) -> bool {
+    started_us > now_us.saturating_sub(SHOWN_US)
 }
 
 #[cfg(test)]
@@ -120,24 +196,15 @@ mod tests {
     use std::time::Duration;
 
     use tidegate_engine::clock::SimulatedClock;
-    use tidegate_engine::probe::{Count, Detail, Watch};
+    use tidegate_engine::probe::{Count, Detail};
 
     use super::*;
 
-    fn record(journal: &Journal) -> Record {
+    fn watched() -> (Arc<Watch>, End) {
         let watch = Watch::new(SimulatedClock::new(0), Detail::Phases);
         watch.note(|| "a step");
         watch.read(Arc::new("t")).on(0).add(Count::Rows, 7);
-        Record {
-            number: journal.next_number(),
-            started_us: 0,
-            duration_us: 1,
-            session: "shell".into(),
-            statement: "SELECT 1".into(),
-            rows: 1,
-            error: None,
-            did: Did::Watched(watch),
-        }
+        (watch, End { started_us: 0, duration_us: 1, rows: 1, error: None })
     }
 
     #[test]
@@ -155,18 +222,46 @@ mod tests {
 
     #[test]
     fn the_oldest_go_where_there_are_too_many() {
-        let journal = Journal::new();
-        for _ in 0..TRACES_MAX + 3 {
-            journal.add_trace(Arc::new(record(&journal)));
+        let (journal, tracing) = (Journal::new(), Tracing::new("shell"));
+        for at in 1..=TRACES_MAX as u64 + 3 {
+            let (watch, end) = watched();
+            assert_eq!(journal.add_trace(watch, Arc::clone(&tracing), end), at);
         }
-        let numbers: Vec<u64> = journal.traces().iter().map(|trace| trace.number).collect();
+        let numbers: Vec<u64> = journal.traces(0).iter().map(|trace| trace.number).collect();
         assert_eq!(numbers, (4..=TRACES_MAX as u64 + 3).collect::<Vec<_>>());
-        for _ in 0..SLOW_MAX + 2 {
-            journal.add_slow(&record(&journal));
+        for at in 0..SLOW_MAX + 2 {
+            let (watch, end) = watched();
+            journal.add_slow((at == 0).then_some(1), &watch, "shell".into(), end);
         }
-        let slow = journal.slow();
-        assert_eq!((slow.len(), slow[0].number), (SLOW_MAX, TRACES_MAX as u64 + 6));
+        let slow = journal.slow(0);
+        assert_eq!((slow.len(), slow[0].number), (SLOW_MAX, TRACES_MAX as u64 + 5));
         assert!(slow.iter().all(|record| record.steps().is_empty()), "slow ones have no steps");
         assert!(slow.iter().all(|record| record.stats()[Count::Rows] == 7), "but their counters");
+        let shown = |now_us| (journal.traces(now_us).len(), journal.slow(now_us).len());
+        assert_eq!(shown(SHOWN_US - 1), (TRACES_MAX, SLOW_MAX));
+        assert_eq!(shown(SHOWN_US), (0, 0), "a day later");
+    }
+
+    /// Others trace so much that the trace of a session leaves the journal before it is taken.
+    #[test]
+    fn the_last_trace_of_a_session_is_there_until_it_is_taken() {
+        let (journal, busy) = (Journal::new(), Tracing::new("busy"));
+        let add = |tracing: &Arc<Tracing>| {
+            let (watch, end) = watched();
+            journal.add_trace(watch, Arc::clone(tracing), end)
+        };
+        let slow_ones = ["a", "b", "c"].map(Tracing::new);
+        let numbers = [&slow_ones[0], &slow_ones[0], &slow_ones[1], &slow_ones[2]].map(add);
+        let take = |tracing: &Tracing| journal.take_last(tracing);
+        assert_eq!(take(&slow_ones[1]).map(|taken| taken.number), Some(numbers[2]));
+        let last = (0..TRACES_MAX + 9).fold(0, |_, _| add(&busy));
+        let taken = take(&slow_ones[0]).expect("it is the last one of its session");
+        assert_eq!((taken.number, &*taken.session), (numbers[1], "a"));
+        assert!(take(&slow_ones[0]).is_none() && take(&slow_ones[1]).is_none(), "once");
+        // One that was kept for a session is not taken for a later one.
+        let later = add(&slow_ones[2]);
+        assert_eq!(take(&slow_ones[2]).map(|taken| taken.number), Some(later));
+        assert!(take(&slow_ones[2]).is_none());
+        assert_eq!(take(&busy).map(|taken| taken.number), Some(last));
     }
 }

@@ -7,18 +7,21 @@
 //!                    |
 //!                 Journal      the last traces and the last slow statements of all sessions
 //! ```
-//! While a statement is planned and started its `Watch` is that of the running task
-//! ([`current`]). Scans get it with their configuration.
+//! While a statement is planned and started its `Watch` is that of the thread ([`current`]). Scans
+//! get it with their configuration, and what is planned between rows within [`watched`].
 //!
 //! Invariant: a record is whole when its rows have ended, or nobody takes more of them.
 
+mod current;
 pub mod journal;
 mod record;
 mod session;
 mod text;
 pub mod tracing;
+mod watching;
 
+pub use current::{current, note, read, read_by, watched};
 pub use record::Record;
-pub use session::{current, note, note_path};
 pub use text::trace_text;
 pub use tracing::TracingMode;
+pub(in crate::query) use watching::Watching;

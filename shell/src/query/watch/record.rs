@@ -7,8 +7,16 @@ use tidegate_engine::probe::{Count, ReadStats, Step, Watch};
 /// Bytes of a statement's text that are kept.
 const TEXT_BYTES_MAX: usize = 2000;
 
-/// See the head of this file. What it did is put into words when somebody wants to read it: nobody
-/// reads most traces.
+/// How a statement ended.
+#[derive(Debug, Clone)]
+pub(super) struct End {
+    pub started_us: i64,
+    pub duration_us: u64,
+    pub rows: u64,
+    pub error: Option<String>,
+}
+
+/// See the head of this file.
 #[derive(Debug)]
 pub struct Record {
     /// Counts the records of a journal.
@@ -37,6 +45,16 @@ pub(super) enum Did {
 }
 
 impl Record {
+    pub(super) fn new(
+        number: u64,
+        (session, statement): (Arc<str>, Arc<str>),
+        end: End,
+        did: Did,
+    ) -> Self {
+        let End { started_us, duration_us, rows, error } = end;
+        Record { number, started_us, duration_us, session, statement, rows, error, did }
+    }
+
     /// All steps in the order of time; the last ones are the counters of its reads.
     pub fn steps(&self) -> Vec<Step> {
         let Did::Watched(watch) = &self.did else { return Vec::new() };

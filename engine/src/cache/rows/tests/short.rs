@@ -8,7 +8,7 @@ use super::*;
 use crate::clock::SimulatedClock;
 use crate::mutation::{Filled, FlatRow, FragmentSink};
 use crate::policy::event::EntryKind;
-use crate::probe::{Detail, Watch, probed};
+use crate::probe::{Detail, Probed, Watch};
 
 /// Takes what comes, and has enough after so many pieces.
 struct Few {
@@ -174,7 +174,7 @@ fn its_rows_are_counted_once_each_and_without_a_read_of_each_partition() {
     let watch = Watch::new(SimulatedClock::new(0), Detail::Steps);
     let mut reader = Reader::open(&mut world);
     let scan = async { while reader.step(u64::MAX, "from memory") {} };
-    block_on(probed(Some(watch.read(Arc::new("a table")).on(0)), scan));
+    block_on(Probed::new(Some(watch.read(Arc::new("a table")).on(0))).run(scan));
     assert_eq!(world.disk.reads.get(), reads);
     assert_eq!(used_of(&world, EntryKind::Row) - used, rows);
     let after = *world.rows.counts.borrow();

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::array::{Int32Array, RecordBatch};
+use futures::StreamExt;
 use tidegate_engine::probe::Count;
 
 use super::super::World;
@@ -11,7 +13,7 @@ use crate::query::Record;
 const PAGE: &str = "SELECT ck FROM t WHERE pk = 1 ORDER BY ck LIMIT 10";
 
 /// The trace of a statement.
-async fn traced(world: &World, text: &str) -> Arc<Record> {
+async fn traced(world: &World, text: &str) -> Record {
     world.rows(text).await;
     world.session.take_trace().unwrap_or_else(|| panic!("no trace of {text}"))
 }
@@ -117,6 +119,36 @@ async fn traces_are_a_table() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_that_is_cancelled_says_so() {
+    let world = cold().await;
+    world.run("INSERT INTO t VALUES (8, 8, 'z')").await;
+    world.run("TRACING COMPACT").await;
+    {
+        let flush = std::pin::pin!(world.session.execute("FLUSH"));
+        assert!(futures::poll!(flush).is_pending(), "the disk has to be asked");
+    }
+    let record = world.session.take_trace().expect("what is cancelled is traced");
+    assert_eq!(record.error.as_deref(), Some("the statement was cancelled"));
+    // Rows that nobody takes are no error.
+    drop(world.run(PAGE).await);
+    let record = world.session.take_trace().expect("what is given up is traced");
+    assert_eq!((record.rows, record.error), (0, None));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_that_is_too_large_ends_its_trace() {
+    let world = cold().await;
+    world.run("TRACING COMPACT").await;
+    world.run("SET tidegate.result_max_bytes = 100").await;
+    let mut rows = world.run("SELECT ck, v FROM t WHERE pk = 1").await.into_rows().unwrap().1;
+    let error = rows.next().await.expect("it fails").unwrap_err().to_string();
+    assert!(error.contains("100 is most"), "{error}");
+    assert!(rows.next().await.is_none(), "behind an error nothing comes");
+    let record = world.session.take_trace().expect("it is over, though its stream is still there");
+    assert_eq!(record.error, Some(error));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_traces_its_own_statements_only() {
     let world = cold().await;
     world.run("TRACING ON").await;
@@ -146,4 +178,21 @@ async fn prepared_statements_are_traced() {
         let record = world.session.take_trace().expect("it is traced");
         assert_eq!((record.rows, record.stats()[Count::Rows]), (1, 1));
     }
+}
+
+/// The planner runs a query once for each row of parameters, the later ones between rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_rows_of_parameters_are_traced() {
+    let world = cold().await;
+    world.run("TRACING COMPACT").await;
+    let text = "SELECT sum(ck) FROM t WHERE pk = 1 AND ck < $1";
+    let statement = crate::query::split(text).unwrap().remove(0);
+    let values = Arc::new(Int32Array::from(vec![4, 11, 31]));
+    let parameters = RecordBatch::try_from_iter([("$1", values as _)]).unwrap();
+    let outcome = world.session.run_with(&statement, &parameters).await.unwrap();
+    assert_eq!(outcome.collect().await.unwrap().len(), 3);
+    let record = world.session.take_trace().expect("it is traced");
+    assert_eq!((record.rows, record.stats()[Count::Rows]), (3, 3 + 10 + 30));
+    let steps = record.steps();
+    assert_eq!(steps.iter().filter(|step| step.text == "planned").count(), 3, "{steps:?}");
 }
