@@ -45,17 +45,21 @@ async fn open_with(
     durability: Durability,
     commitlog_segment_bytes: usize,
 ) -> crate::error::Result<Database> {
+    let options = Options { durability, commitlog_segment_bytes, ..Options::new("/db") };
+    open_as(disk, clock, options).await
+}
+
+async fn open_as(
+    disk: &SimulatedDisk,
+    clock: &Arc<SimulatedClock>,
+    options: Options,
+) -> crate::error::Result<Database> {
     let (timer, _) = SimulatedTimer::passing(clock.clone(), 50);
     let contexts = (0..SHARDS).map(|shard| {
         let timer = Rc::new(timer.clone());
         ShardContext::new((shard, SHARDS), disk.shared(), clock.clone(), timer, 7)
     });
-    let options = Options {
-        durability,
-        commitlog_segment_bytes,
-        clock: clock.clone(),
-        ..Options::new("/db")
-    };
+    let options = Options { clock: clock.clone(), ..options };
     Database::open_local(options, contexts.collect()).await
 }
 
@@ -320,6 +324,38 @@ fn no_tombstone_is_purged_while_a_batch_is_logged() {
             database.close().await.unwrap();
         });
     }
+}
+
+/// A part of a batch is refused, and comes later; the snapshot is made in between.
+#[test]
+fn a_snapshot_amid_a_batch_has_all_of_it() {
+    let clock = SimulatedClock::new(1_700_000_000_000_000);
+    let disk = SimulatedDisk::new(5);
+    let (own, other) = (partition_of(0), partition_of(1));
+    let slice = || Slice::full(Direction::Forward);
+    play(async {
+        let database = open(&disk, &clock, Durability::Sync).await.unwrap();
+        let (schema, beside) =
+            (quiet_table(&database, "t").await, quiet_table(&database, "beside").await);
+        freeze(&database, &beside, &other, true).await;
+        let stamp = database.timestamp_us();
+        let parts = vec![insert(&schema, &own, 1, 7, stamp), insert(&beside, &other, 1, 8, stamp)];
+        let told = database.apply_logged(parts).await;
+        assert!(matches!(told, Err(Error::Unavailable(_))), "{told:?}");
+        assert_eq!(values(&database, read_of(&schema, &own, slice(), None)).await, [7]);
+        assert!(values(&database, read_of(&beside, &other, slice(), None)).await.is_empty());
+        database.snapshot("/snap").await.unwrap();
+    });
+    let disk = disk.power_cut();
+    play(async {
+        let copy = open_as(&disk, &clock, Options::new("/snap")).await.unwrap();
+        let of_table = |name| copy.catalog().table("default", name).unwrap().clone();
+        for (name, pk, value) in [("t", &own, 7), ("beside", &other, 8)] {
+            let found = values(&copy, read_of(&of_table(name), pk, slice(), None)).await;
+            assert_eq!(found, [value], "{name}");
+        }
+        copy.close().await.unwrap();
+    });
 }
 
 #[test]
