@@ -11,11 +11,12 @@
 //! thread. Issues 1098 and 1287 of mimalloc describe such ends of 3.3; whether this was one of
 //! them is not proven. No crate has version 3.4 yet, which mends 1287.
 
+use std::ffi::c_long;
 use std::io;
 use std::ops::Range;
 use std::thread::JoinHandle;
 
-use libmimalloc_sys::{mi_manage_os_memory_ex, mi_option_set};
+use libmimalloc_sys::{mi_manage_os_memory_ex, mi_option_set, mi_option_set_default};
 pub use mimalloc::MiMalloc as Allocator;
 use tidegate_engine::os;
 
@@ -25,7 +26,9 @@ pub const ENVIRONMENT_WITHIN_LIMITS: [(&str, &str); 1] = [("MIMALLOC_ARENA_EAGER
 
 /// Statements take and give back megabytes one after the other: what one gave back within so many
 /// ms, the next one gets without asking the kernel, which would clear it first.
-const KEPT_MS: std::ffi::c_long = 10_000;
+const KEPT_MS: c_long = 1_000;
+/// What takes its memory beforehand gives none back.
+const NEVER_MS: c_long = -1;
 /// mimalloc's number of the option that says after how many ms freed memory goes back to the
 /// kernel.
 const PURGE_DELAY: i32 = 15;
@@ -35,16 +38,13 @@ const STEP_BYTES: usize = 2 << 20;
 /// mimalloc takes over pieces that begin and end on a multiple of this.
 const ARENA_ALIGN: usize = 32 << 20;
 
-/// From now on gives memory back to the kernel ten seconds after it was freed, and not at once.
+/// From now on gives memory back to the kernel some time after it was freed, and not at once. The
+/// variable `MIMALLOC_PURGE_DELAY` says after how many ms, where it is set.
 pub fn keep_freed() {
-    set_purge_delay(KEPT_MS);
-}
-
-fn set_purge_delay(ms: std::ffi::c_long) {
     #[expect(unsafe_code, reason = "an option of the allocator is set")]
     // SAFETY: it stores a number.
     unsafe {
-        mi_option_set(PURGE_DELAY, ms);
+        mi_option_set_default(PURGE_DELAY, KEPT_MS);
     }
 }
 
@@ -54,7 +54,11 @@ fn set_purge_delay(ms: std::ffi::c_long) {
 ///
 /// Errors: the kernel has not so many addresses, or no thread.
 pub fn prefault(bytes: usize) -> io::Result<JoinHandle<()>> {
-    set_purge_delay(-1);
+    #[expect(unsafe_code, reason = "an option of the allocator is set")]
+    // SAFETY: it stores a number.
+    unsafe {
+        mi_option_set(PURGE_DELAY, NEVER_MS);
+    }
     // The heap's first region is used from its start on.
     let probe = Box::new(0_u8);
     let first = os::mapping_of(&raw const *probe as usize)?;
