@@ -53,21 +53,13 @@ pub fn count(what: Count, by: u64) {
 /// As [`count`], where it takes work to say how much.
 #[inline]
 pub fn count_by(what: Count, by: impl FnOnce() -> u64) {
-    CURRENT.with_borrow(|current| {
-        if let Some(probe) = current {
-            probe.add(what, by());
-        }
-    });
+    with(|probe| probe.add(what, by()));
 }
 
 /// Notes a step of the read that this thread works for, if its steps are wanted.
 #[inline]
 pub fn note<T: Into<Cow<'static, str>>>(text: impl FnOnce() -> T) {
-    CURRENT.with_borrow(|current| {
-        if let Some(probe) = current {
-            probe.note(text);
-        }
-    });
+    with(|probe| probe.note(text));
 }
 
 /// Counts the time until it is dropped, if the read that this thread works for is watched.

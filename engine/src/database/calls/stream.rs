@@ -64,9 +64,13 @@ impl Database {
         BatchStream::new(self.clone(), command, None)
     }
 
-    /// As [`read`](Self::read); `probe` is told what the read does.
-    pub fn read_watched(&self, command: ReadCommand, probe: Probe) -> BatchStream {
-        BatchStream::new(self.clone(), command, Some(probe))
+    /// As [`read`](Self::read); `probe`, where there is one, is told what the read does.
+    pub fn read_watched(
+        &self,
+        command: ReadCommand,
+        probe: impl Into<Option<Probe>>,
+    ) -> BatchStream {
+        BatchStream::new(self.clone(), command, probe.into())
     }
 }
 

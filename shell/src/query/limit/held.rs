@@ -1,7 +1,7 @@
 //! The rows of a statement as they leave its session.
 //!
-//! One stream does all that is done with them, for each layer more would cost a short statement as
-//! much as its rows: it keeps to the limits, watches, and warns of tombstones.
+//! One stream keeps to the limits, watches, and warns of tombstones: each layer more would be a
+//! piece of memory for each statement, and a call for each batch.
 
 use std::pin::Pin;
 use std::sync::Arc;

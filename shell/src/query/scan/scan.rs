@@ -682,10 +682,7 @@ impl ScanStream {
             let mut command = self.commands.pop_front()?;
             // Rows that the predicate drops do not count.
             command.row_limit = self.remaining.filter(|_| self.predicate.is_none());
-            let batches = match &self.probe {
-                None => self.database.read(command),
-                Some(probe) => self.database.read_watched(command, probe.clone()),
-            };
+            let batches = self.database.read_watched(command, self.probe.clone());
             self.batches = Some(match &self.tombstones {
                 None => batches,
                 Some(tombstones) => batches.noting(Arc::clone(tombstones)),

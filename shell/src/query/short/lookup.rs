@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType as ArrowType;
-use tidegate_engine::probe::Probe;
 use tidegate_engine::{
     BatchStream, ColumnId, Database, ManyTombstones, ReadCommand, SchemaRef, TableSchema, Terms,
 };
@@ -30,7 +29,7 @@ impl RunContext<'_> {
         command: ReadCommand,
     ) -> BatchStream {
         let probe = watch::read_by(path, &command.schema);
-        begin(database, command, probe).noting(Arc::clone(&self.tombstones))
+        database.read_watched(command, probe).noting(Arc::clone(&self.tombstones))
     }
 
     /// How several reads of a table are started.
@@ -40,15 +39,8 @@ impl RunContext<'_> {
     ) -> impl Fn(&Database, ReadCommand) -> BatchStream + use<> {
         let (probe, tombstones) = (watch::read(table), Arc::clone(&self.tombstones));
         move |database, command| {
-            begin(database, command, probe.clone()).noting(Arc::clone(&tombstones))
+            database.read_watched(command, probe.clone()).noting(Arc::clone(&tombstones))
         }
-    }
-}
-
-fn begin(database: &Database, command: ReadCommand, probe: Option<Probe>) -> BatchStream {
-    match probe {
-        None => database.read(command),
-        Some(probe) => database.read_watched(command, probe),
     }
 }
 
