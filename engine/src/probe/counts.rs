@@ -1,5 +1,6 @@
 //! Counters of a read, by name.
 
+use std::mem;
 use std::ops::{AddAssign, Index};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -143,6 +144,13 @@ impl Counters {
     pub fn add(&self, what: Count, by: u64) {
         let counter = &self.0[what as usize];
         counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+    }
+
+    /// Begins again at zero.
+    pub fn take_to(&mut self, stats: &mut ReadStats) {
+        for (taken, counter) in stats.0.iter_mut().zip(&mut self.0) {
+            *taken = mem::take(counter.get_mut());
+        }
     }
 
     pub fn stats(&self) -> ReadStats {

@@ -18,6 +18,13 @@ pub struct Step {
     pub text: Cow<'static, str>,
 }
 
+impl Step {
+    /// The path of a statement, which stands before all else that it did.
+    pub(super) fn of_path(path: &'static str) -> Self {
+        Step { at_ns: 0, shard: None, class: None, bytes: None, text: path.into() }
+    }
+}
+
 /// Steps in the order in which they were noted. Beyond a number of them, or of bytes of their
 /// texts, they are only counted.
 #[derive(Debug, Default)]
@@ -36,6 +43,12 @@ impl Steps {
         self.path = Some(path);
     }
 
+    /// Takes the path, if any, where there are no steps.
+    pub fn take_path(&mut self) -> Option<Option<&'static str>> {
+        let is_empty = self.kept.is_empty() && self.left_out == 0;
+        is_empty.then(|| self.path.take())
+    }
+
     pub fn add(&mut self, mut step: Step) {
         if step.text.len() > STEP_BYTES_MAX {
             let end = step.text.floor_char_boundary(STEP_BYTES_MAX);
@@ -51,14 +64,7 @@ impl Steps {
 
     /// Those that were kept, in the order of time.
     pub fn all(&self) -> Vec<Step> {
-        let of_path = |text: &'static str| Step {
-            at_ns: 0,
-            shard: None,
-            class: None,
-            bytes: None,
-            text: text.into(),
-        };
-        let mut all: Vec<Step> = self.path.map(of_path).into_iter().collect();
+        let mut all: Vec<Step> = self.path.map(Step::of_path).into_iter().collect();
         all.extend_from_slice(&self.kept);
         // Shards note theirs side by side.
         all.sort_by_key(|step| step.at_ns);

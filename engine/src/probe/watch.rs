@@ -1,17 +1,26 @@
 //! A statement that is watched, its reads, and what each of them did on each shard.
 //!
-//! A session may watch every statement, so watching is cheap: a statement that reads one shard
-//! allocates its [`Watch`] and nothing else, and its probe moves to the shard without a copy.
+//! A session may watch every statement, so watching is cheap: for a statement that reads one shard
+//! nothing is allocated but a [`Watch`], and that is mostly one that was used before (see
+//! [`Brief`](super::Brief)). Its probe moves to the shard without a copy.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use super::brief::Brief;
 use super::counts::{Count, Counters, ReadStats};
+use super::report::{ReadReport, What};
 use super::steps::{Step, Steps};
 use crate::clock::Clock;
 use crate::config::WATCHED_READS_MAX;
+
+thread_local! {
+    /// A watch that nobody uses, and that is as a fresh one but for its clock, start and detail.
+    static SPARE: Cell<Option<Arc<Watch>>> = const { Cell::new(None) };
+}
 
 /// A statement that is watched. The first [`WATCHED_READS_MAX`] reads of it have counters of their
 /// own; those behind share the last ones.
@@ -19,7 +28,7 @@ pub struct Watch {
     clock: Arc<dyn Clock>,
     start_ns: u64,
     detail: Detail,
-    statement: Arc<str>,
+    statement: String,
     /// Those of the first shard that is asked: most statements ask no other.
     first: Counters,
     noted: Mutex<Noted>,
@@ -47,9 +56,6 @@ pub enum Detail {
 
 /// The shard, the class of I/O and the bytes of a step, as far as it has them.
 type StepOf = (Option<u32>, Option<&'static str>, Option<u64>);
-
-/// What a read reads, where somebody wants to see it.
-pub type What = Arc<dyn fmt::Display + Send + Sync>;
 
 /// A read as its statement knows it.
 struct OneRead {
@@ -93,15 +99,6 @@ pub struct OnShard {
     place: Place,
 }
 
-/// What a read did, as of one moment.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReadReport {
-    /// What is read: the name of a table.
-    pub what: String,
-    /// By shard, those that were asked.
-    pub shards: Vec<(u32, ReadStats)>,
-}
-
 /// A read of the disk that has ended.
 #[derive(Debug, Clone, Copy)]
 pub struct DiskRead<'a> {
@@ -119,18 +116,40 @@ pub struct DiskRead<'a> {
 impl Watch {
     /// A statement that begins now, and whose text nobody wants to see.
     pub fn new(clock: Arc<dyn Clock>, detail: Detail) -> Arc<Self> {
-        Watch::of(Arc::default(), clock, detail)
-    }
-
-    /// A statement that begins now.
-    pub fn of(statement: Arc<str>, clock: Arc<dyn Clock>, detail: Detail) -> Arc<Self> {
         let start_ns = clock.monotonic_ns();
-        let (first, noted) = Default::default();
+        let (statement, first, noted) = Default::default();
         Arc::new(Watch { clock, start_ns, detail, statement, first, noted })
     }
 
+    /// A statement that begins now.
+    pub fn of(statement: &str, clock: &Arc<dyn Clock>, detail: Detail) -> Arc<Self> {
+        let used = SPARE.take().filter(|used| Arc::ptr_eq(&used.clock, clock));
+        let mut watch = used.unwrap_or_else(|| Watch::new(Arc::clone(clock), detail));
+        let fresh = Arc::get_mut(&mut watch).expect("nobody else has it");
+        (fresh.start_ns, fresh.detail) = (clock.monotonic_ns(), detail);
+        fresh.statement.push_str(statement);
+        watch
+    }
+
+    /// Writes what is kept of a statement that is over, if it did no more than a [`Brief`] has room
+    /// for. The watch is used again.
+    ///
+    /// Errors: the watch where it did more, or somebody else still has it.
+    pub fn end_in(mut self: Arc<Self>, brief: &mut Brief) -> Result<(), Arc<Self>> {
+        let Some(watch) = Arc::get_mut(&mut self) else { return Err(self) };
+        let noted = watch.noted.get_mut().expect("no one panics while holding it");
+        let Some(path) = noted.brief_path() else { return Err(self) };
+        brief.path = path;
+        brief.read = noted.one.take();
+        watch.first.take_to(&mut brief.stats);
+        debug_assert!(brief.read.is_some() || brief.stats == ReadStats::default(), "of no read");
+        watch.statement.clear();
+        SPARE.set(Some(self));
+        Ok(())
+    }
+
     /// Its text.
-    pub fn statement(&self) -> &Arc<str> {
+    pub fn statement(&self) -> &str {
         &self.statement
     }
 
@@ -229,6 +248,14 @@ impl Watch {
 }
 
 impl Noted {
+    /// Takes the path, if there are no steps but that, and no reads but the first.
+    fn brief_path(&mut self) -> Option<Option<&'static str>> {
+        match self.reads.is_empty() {
+            true => self.steps.take_path(),
+            false => None,
+        }
+    }
+
     /// All reads.
     fn all(&mut self) -> &mut Vec<OneRead> {
         if let Some((what, shard)) = self.one.take() {

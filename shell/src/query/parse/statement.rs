@@ -35,11 +35,6 @@ impl Statement {
         &self.text
     }
 
-    /// The same text, shared.
-    pub fn shared_text(&self) -> &Arc<str> {
-        &self.text
-    }
-
     /// What it says of its own run; that is not among the tokens.
     pub fn said(&self) -> &Said {
         &self.said

@@ -1,12 +1,11 @@
 //! The last traces and the last slow statements of all sessions of a process, in memory.
 
 use std::collections::VecDeque;
-use std::mem;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tidegate_engine::clock::Clock;
-use tidegate_engine::probe::Watch;
+use tidegate_engine::probe::{ReadStats, Watch};
 
 use super::record::{Did, End, Record};
 use super::tracing::Tracing;
@@ -28,16 +27,18 @@ pub struct Journal {
     audit: Audit,
 }
 
-/// What is kept of each statement that was traced. It becomes a [`Record`] when somebody wants to
-/// read it: nobody reads most traces.
-#[derive(Debug, Clone)]
+/// What is kept of each statement that was traced, in a place that stays: most traces are written
+/// over those before them. It becomes a [`Record`] when somebody wants to read it: nobody reads
+/// most traces.
+#[derive(Debug)]
 struct Traced {
     /// Counts the traces and slow statements of a journal.
     number: u64,
-    watch: Arc<Watch>,
     /// Of the session that ran it.
     tracing: Arc<Tracing>,
+    statement: String,
     end: End,
+    did: Did,
 }
 
 /// The last traces.
@@ -51,23 +52,41 @@ struct Traces {
 }
 
 impl Traced {
-    fn record(self) -> Record {
-        let Traced { number, watch, tracing, end } = self;
-        let (session, statement) = (Arc::clone(tracing.name()), Arc::clone(watch.statement()));
-        Record::new(number, (session, statement), end, Did::Watched(watch))
+    fn record(&self) -> Record {
+        let Traced { number, tracing, statement, end, did } = self;
+        Record::new(*number, (tracing.name(), statement), end.clone(), did.clone())
+    }
+
+    /// It leaves the journal. Its session gets it, if that has no newer one and did not take it.
+    fn leave(&self) {
+        if self.tracing.last() == self.number {
+            self.tracing.keep(self.record());
+        }
     }
 }
 
 impl Traces {
-    /// Returns the oldest where there are too many.
-    fn push(&mut self, newest: Traced) -> Option<Traced> {
-        if self.kept.len() < TRACES_MAX {
-            self.kept.push(newest);
-            return None;
-        }
-        let place = self.oldest;
-        self.oldest = (place + 1) % TRACES_MAX;
-        Some(mem::replace(&mut self.kept[place], newest))
+    /// Keeps one, in the place of the oldest where there are too many. Returns what is to be
+    /// dropped.
+    fn push(&mut self, watch: Arc<Watch>, tracing: &Arc<Tracing>, end: End) -> Option<Arc<Watch>> {
+        let number = self.count;
+        let place = if self.kept.len() < TRACES_MAX {
+            let (tracing, statement, did) = (Arc::clone(tracing), String::new(), Did::default());
+            self.kept.push(Traced { number, tracing, statement, end, did });
+            self.kept.last_mut().expect("it was pushed")
+        } else {
+            let place = &mut self.kept[self.oldest];
+            self.oldest = (self.oldest + 1) % TRACES_MAX;
+            place.leave();
+            if !Arc::ptr_eq(&place.tracing, tracing) {
+                place.tracing = Arc::clone(tracing);
+            }
+            (place.number, place.end) = (number, end);
+            place.statement.clear();
+            place
+        };
+        place.statement.push_str(watch.statement());
+        place.did.keep(watch)
     }
 
     /// Oldest first.
@@ -120,17 +139,12 @@ impl Journal {
 
     /// Keeps a trace, which is the last one of its session, and returns its number. The oldest goes
     /// where there are too many: to its session, if that has no newer one and did not take it yet.
-    pub(super) fn add_trace(&self, watch: Arc<Watch>, tracing: Arc<Tracing>, end: End) -> u64 {
+    pub(super) fn add_trace(&self, watch: Arc<Watch>, tracing: &Arc<Tracing>, end: End) -> u64 {
         let mut traces = self.lock();
         traces.count += 1;
         let number = traces.count;
         tracing.set_last(number);
-        let oldest = traces.push(Traced { number, watch, tracing, end });
-        if let Some(oldest) = &oldest
-            && oldest.tracing.last() == oldest.number
-        {
-            oldest.tracing.keep(oldest.clone().record());
-        }
+        let oldest = traces.push(watch, tracing, end);
         drop(traces);
         // What is freed is freed when others may go on.
         drop(oldest);
@@ -141,22 +155,27 @@ impl Journal {
     pub(super) fn take_last(&self, tracing: &Tracing) -> Option<Record> {
         let traces = self.lock();
         let number = tracing.take_last()?;
-        let found = traces.all().rev().find(|traced| traced.number == number).cloned();
+        let found = traces.all().rev().find(|traced| traced.number == number).map(Traced::record);
         let kept = tracing.take_kept().filter(|kept| kept.number == number);
-        drop(traces);
-        found.map(Traced::record).or(kept)
+        found.or(kept)
     }
 
-    /// Keeps a slow statement, without its steps; `number` is that of its trace, if it has one.
-    pub(super) fn add_slow(&self, number: Option<u64>, watch: &Watch, session: Arc<str>, end: End) {
+    /// Keeps a slow statement of a session, without its steps; `number` is that of its trace, if it
+    /// has one.
+    pub(super) fn add_slow(
+        &self,
+        number: Option<u64>,
+        whose: (&Arc<str>, &str),
+        stats: ReadStats,
+        end: End,
+    ) {
         let next_number = || {
             let mut traces = self.lock();
             traces.count += 1;
             traces.count
         };
         let number = number.unwrap_or_else(next_number);
-        let did = Did::Counted(Box::new(watch.stats()));
-        let record = Record::new(number, (session, Arc::clone(watch.statement())), end, did);
+        let record = Record::new(number, whose, end, Did::counted(stats));
         let mut slow = self.slow.lock().expect("no one panics while holding it");
         if slow.len() >= SLOW_MAX {
             slow.pop_front();
@@ -175,8 +194,8 @@ impl Journal {
 
     /// The traces of the last day, oldest first.
     pub fn traces(&self, now_us: i64) -> Vec<Record> {
-        let all: Vec<Traced> = self.lock().all().cloned().collect();
-        let shown = all.into_iter().filter(|traced| is_shown(traced.end.started_us, now_us));
+        let traces = self.lock();
+        let shown = traces.all().filter(|traced| is_shown(traced.end.started_us, now_us));
         shown.map(Traced::record).collect()
     }
 
@@ -200,10 +219,14 @@ mod tests {
 
     use super::*;
 
-    fn watched() -> (Arc<Watch>, End) {
-        let watch = Watch::new(SimulatedClock::new(0), Detail::Phases);
-        watch.note(|| "a step");
-        watch.read(Arc::new("t")).on(0).add(Count::Rows, 7);
+    /// A statement that read seven rows, with a step or without.
+    fn watched(is_stepped: bool) -> (Arc<Watch>, End) {
+        let clock: Arc<dyn Clock> = SimulatedClock::new(0);
+        let watch = Watch::of("SELECT 1", &clock, Detail::Phases);
+        if is_stepped {
+            watch.note(|| "a step");
+        }
+        watch.read_by("a path", Arc::new("t")).on(0).add(Count::Rows, 7);
         (watch, End { started_us: 0, duration_us: 1, rows: 1, error: None })
     }
 
@@ -222,16 +245,26 @@ mod tests {
 
     #[test]
     fn the_oldest_go_where_there_are_too_many() {
-        let (journal, tracing) = (Journal::new(), Tracing::new("shell"));
+        let journal = Journal::new();
+        let tracing = Tracing::new("shell");
         for at in 1..=TRACES_MAX as u64 + 3 {
-            let (watch, end) = watched();
-            assert_eq!(journal.add_trace(watch, Arc::clone(&tracing), end), at);
+            let (watch, end) = watched(at % 3 == 0);
+            assert_eq!(journal.add_trace(watch, &tracing, end), at);
         }
-        let numbers: Vec<u64> = journal.traces(0).iter().map(|trace| trace.number).collect();
+        let traces = journal.traces(0);
+        let numbers: Vec<u64> = traces.iter().map(|trace| trace.number).collect();
         assert_eq!(numbers, (4..=TRACES_MAX as u64 + 3).collect::<Vec<_>>());
+        for Record { number, statement, session, did, .. } in &traces {
+            assert_eq!((&**session, &**statement), ("shell", "SELECT 1"));
+            assert_eq!(did.is_brief(), number % 3 != 0, "{did:?}");
+        }
+        let told = traces.iter().map(|trace| (trace.steps().len(), trace.stats()[Count::Rows]));
+        let wanted = numbers.iter().map(|number| (2 + usize::from(number % 3 == 0), 7));
+        assert!(told.eq(wanted), "the path and what was read, however it is kept");
         for at in 0..SLOW_MAX + 2 {
-            let (watch, end) = watched();
-            journal.add_slow((at == 0).then_some(1), &watch, "shell".into(), end);
+            let (watch, end) = watched(false);
+            let whose = (tracing.name(), watch.statement());
+            journal.add_slow((at == 0).then_some(1), whose, watch.stats(), end);
         }
         let slow = journal.slow(0);
         assert_eq!((slow.len(), slow[0].number), (SLOW_MAX, TRACES_MAX as u64 + 5));
@@ -245,12 +278,12 @@ mod tests {
     /// Others trace so much that the trace of a session leaves the journal before it is taken.
     #[test]
     fn the_last_trace_of_a_session_is_there_until_it_is_taken() {
-        let (journal, busy) = (Journal::new(), Tracing::new("busy"));
+        let journal = Journal::new();
         let add = |tracing: &Arc<Tracing>| {
-            let (watch, end) = watched();
-            journal.add_trace(watch, Arc::clone(tracing), end)
+            let (watch, end) = watched(false);
+            journal.add_trace(watch, tracing, end)
         };
-        let slow_ones = ["a", "b", "c"].map(Tracing::new);
+        let [busy, slow_ones @ ..] = ["busy", "a", "b", "c"].map(Tracing::new);
         let numbers = [&slow_ones[0], &slow_ones[0], &slow_ones[1], &slow_ones[2]].map(add);
         let take = |tracing: &Tracing| journal.take_last(tracing);
         assert_eq!(take(&slow_ones[1]).map(|taken| taken.number), Some(numbers[2]));

@@ -1,8 +1,9 @@
 //! A statement that was watched, when it is over.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use tidegate_engine::probe::{Count, ReadStats, Step, Watch};
+use tidegate_engine::probe::{Brief, Count, ReadStats, Step, Watch};
 
 /// Bytes of a statement's text that are kept.
 const TEXT_BYTES_MAX: usize = 2000;
@@ -36,32 +37,50 @@ pub struct Record {
 }
 
 /// What is kept of what a statement did.
-#[derive(Debug)]
-pub(super) enum Did {
-    /// Its steps, and the counters of its reads.
-    Watched(Arc<Watch>),
+#[derive(Debug, Clone, Default)]
+pub(super) struct Did {
+    /// Holds where there is no `watch`.
+    brief: Brief,
+    /// Steps, and counters of several reads.
+    watch: Option<Arc<Watch>>,
+}
+
+impl Did {
     /// Counters of all its reads.
-    Counted(Box<ReadStats>),
+    pub fn counted(stats: ReadStats) -> Self {
+        Did { brief: Brief::counted(stats), watch: None }
+    }
+
+    /// Keeps what a statement did that is over. Returns what is to be dropped.
+    pub fn keep(&mut self, watch: Arc<Watch>) -> Option<Arc<Watch>> {
+        let before = self.watch.take();
+        self.watch = watch.end_in(&mut self.brief).err();
+        before
+    }
+
+    #[cfg(test)]
+    pub fn is_brief(&self) -> bool {
+        self.watch.is_none()
+    }
 }
 
 impl Record {
-    pub(super) fn new(
-        number: u64,
-        (session, statement): (Arc<str>, Arc<str>),
-        end: End,
-        did: Did,
-    ) -> Self {
+    pub(super) fn new(number: u64, whose: (&Arc<str>, &str), end: End, did: Did) -> Self {
+        let (session, statement) = (Arc::clone(whose.0), whose.1.into());
         let End { started_us, duration_us, rows, error } = end;
         Record { number, started_us, duration_us, session, statement, rows, error, did }
     }
 
     /// All steps in the order of time; the last ones are the counters of its reads.
     pub fn steps(&self) -> Vec<Step> {
-        let Did::Watched(watch) = &self.did else { return Vec::new() };
-        let mut steps = watch.steps();
+        let Did { brief, watch } = &self.did;
+        let (mut steps, reads) = match watch {
+            Some(watch) => (watch.steps(), watch.reads()),
+            None => (brief.steps(), brief.reads()),
+        };
         // A microsecond is not told to its end.
         let at_ns = steps.last().map_or(0, |last| last.at_ns).max(self.duration_us * 1000);
-        for read in watch.reads() {
+        for read in reads {
             steps.extend(read.shards.iter().map(|(shard, stats)| Step {
                 at_ns,
                 shard: Some(*shard),
@@ -75,26 +94,21 @@ impl Record {
 
     /// Steps for which there was no room.
     pub fn left_out(&self) -> u64 {
-        match &self.did {
-            Did::Watched(watch) => watch.left_out(),
-            Did::Counted(_) => 0,
-        }
+        self.did.watch.as_ref().map_or(0, |watch| watch.left_out())
     }
 
     /// Counters of all its reads.
     pub fn stats(&self) -> ReadStats {
-        match &self.did {
-            Did::Watched(watch) => watch.stats(),
-            Did::Counted(stats) => **stats,
-        }
+        let Did { brief, watch } = &self.did;
+        watch.as_ref().map_or_else(|| brief.stats(), |watch| watch.stats())
     }
 }
 
 /// A text cut to what a record keeps.
-pub fn kept(text: &Arc<str>) -> Arc<str> {
+pub fn kept(text: &str) -> Cow<'_, str> {
     match text.len() > TEXT_BYTES_MAX {
         true => format!("{}…", &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]).into(),
-        false => Arc::clone(text),
+        false => text.into(),
     }
 }
 
@@ -113,8 +127,8 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut_between_characters() {
-        assert_eq!(&*kept(&"SELECT 1".into()), "SELECT 1");
-        let long = "é".repeat(TEXT_BYTES_MAX).into();
+        assert_eq!(kept("SELECT 1"), "SELECT 1");
+        let long = "é".repeat(TEXT_BYTES_MAX);
         let cut = kept(&long);
         assert!(cut.len() <= TEXT_BYTES_MAX + '…'.len_utf8() && cut.ends_with("é…"));
     }

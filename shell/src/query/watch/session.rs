@@ -27,9 +27,9 @@ impl Session {
         if statement.begins_with(&["tracing"]) || is_watched() {
             return None;
         }
-        let (clock, text) = (Arc::clone(self.database.clock()), kept(statement.shared_text()));
+        let text = kept(statement.text());
         Some(Watching {
-            watch: Some(Watch::of(text, clock, mode.detail())),
+            watch: Some(Watch::of(&text, self.database.clock(), mode.detail())),
             mode,
             slow_ms,
             rows: 0,

@@ -65,6 +65,8 @@ mod tests {
             queued_ns: 3_000,
             disk_ns: 120_000,
         });
+        let mut did = Did::default();
+        assert!(did.keep(watch.clone()).is_none());
         let record = Record {
             number: 7,
             started_us: 0,
@@ -73,7 +75,7 @@ mod tests {
             statement: "SELECT 1".into(),
             rows: 2,
             error: None,
-            did: Did::Watched(watch.clone()),
+            did,
         };
         let text = trace_text(&record, 60);
         assert_eq!(

@@ -49,15 +49,21 @@ impl Watching {
         }
         let started_us = self.journal.wall_us(watch.clock(), watch.start_ns());
         let end = End { started_us, duration_us, rows: self.rows, error };
-        let slow = is_slow.then(|| (Arc::clone(&watch), end.clone()));
-        let number =
-            is_traced.then(|| self.journal.add_trace(watch, Arc::clone(&self.tracing), end));
-        if let Some((watch, end)) = slow {
-            let (session, statement) = (Arc::clone(self.tracing.name()), watch.statement());
-            let (rows, counters) = (self.rows, counters_text(&watch.stats()));
-            tracing::warn!(%session, duration_us, rows, %counters, "slow statement: {statement}");
-            self.journal.add_slow(number, &watch, session, end);
+        if is_slow {
+            return self.end_slow(watch, is_traced, end);
         }
+        self.journal.add_trace(watch, &self.tracing, end);
+    }
+
+    #[cold]
+    fn end_slow(&self, watch: Arc<Watch>, is_traced: bool, end: End) {
+        let (journal, session) = (&self.journal, self.tracing.name());
+        let (statement, stats) = (watch.statement().to_owned(), watch.stats());
+        let number = is_traced.then(|| journal.add_trace(watch, &self.tracing, end.clone()));
+        let End { duration_us, rows, .. } = end;
+        let counters = counters_text(&stats);
+        tracing::warn!(%session, duration_us, rows, %counters, "slow statement: {statement}");
+        journal.add_slow(number, (session, &statement), stats, end);
     }
 }
 
