@@ -170,9 +170,10 @@ impl Budget {
     /// Entries with these slots were used. The budget reports uses later, many at once.
     #[inline]
     pub fn use_soon(&mut self, slots: &[Slot], owner: &impl Owner) {
-        if let [slot] = slots {
-            self.governor.prefetch(*slot);
-        }
+        slots
+            .iter()
+            .filter(|slot| **slot != NO_SLOT)
+            .for_each(|slot| self.governor.prefetch(*slot));
         self.used.extend_from_slice(slots);
         if self.used.len() >= USED_MAX {
             self.apply_used(owner);

@@ -110,6 +110,8 @@ impl<'a, S: FragmentSink + ?Sized> Out<'a, S> {
         let mut rows = [first; ROWS_AT_ONCE];
         let mut passed = 0;
         while !self.is_full {
+            // They lie here and there, and to look at one would wait for its memory.
+            run.clone().take(ROWS_AT_ONCE).for_each(FlatRow::prefetch_start);
             let mut count = 0;
             for (at, row) in rows.iter_mut().zip(run.clone().take_while(|row| row.has_row())) {
                 *at = row;
