@@ -106,8 +106,9 @@ pub const VIEW_DEPTH_MAX: usize = 16;
 /// Most bytes of the name of a role.
 pub const ROLE_NAME_BYTES_MAX: usize = 128;
 
-/// Rows of the first batch of a read; later batches double up to the maximum.
-pub const BATCH_ROWS_FIRST: usize = 64;
+/// Rows of the first batch of a read; later batches double up to the maximum. A read of a page of
+/// rows has them in one batch, which is its answer.
+pub const BATCH_ROWS_FIRST: usize = 128;
 /// Most rows in one Arrow batch.
 pub const BATCH_ROWS_MAX: usize = 8192;
 /// Bytes at which an Arrow batch ends, the last row's beyond them; a batch has fewer where memory

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use super::compacting::Compacting;
+use super::read::TombstoneLimits;
 use super::resharding::Resharding;
 use super::table::{LiveSstable, Sstables, Table};
-use super::tombstones::TombstoneLimits;
 use crate::cache::{PageCache, RowCache};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
@@ -71,7 +71,7 @@ impl Table {
         let options = TableOptions { on_corruption, ..schema.options.clone() };
         let table = Table {
             large_data: LargeDataThresholds::default(),
-            tombstones: TombstoneLimits::default().into(),
+            tombstones: Rc::new(TombstoneLimits::default().into()),
             damage,
             active: RefCell::new(Memtable::new(Rc::default())),
             shard_bytes: Rc::default(),

@@ -8,13 +8,11 @@ mod flush;
 mod large_data;
 mod fragments;
 mod open;
-mod point;
 mod read;
 mod resharding;
 mod snapshot;
 mod state;
 mod table;
-mod tombstones;
 #[cfg(test)]
 mod tests;
 
@@ -24,9 +22,10 @@ pub use compacting::CompactionOrder;
 pub use fragments::{FragmentKind, FragmentReport};
 pub use large_data::LargeThing;
 pub use open::{Cleared, Reached, SetAside, TableOpening, clear_leftovers};
-pub use point::{PointQuery, Progress};
-pub use read::{Partitions, ReadCommand, Sent, Told};
+pub use read::{
+    ManyTombstones, Partitions, PointQuery, Progress, ReadCommand, Reading, Sent, Told,
+    TombstoneLimits, TombstonePage, Whole,
+};
 pub use resharding::Handovers;
 pub use snapshot::Linked;
 pub use table::{Table, TableStats};
-pub use tombstones::{ManyTombstones, TombstoneLimits, TombstonePage};

@@ -15,9 +15,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::compacting::Compacting;
+use super::read::TombstoneLimits;
 use super::resharding::{Handovers, Log, Resharding, sees_to};
 use super::table::{LiveSstable, Sstables, Table};
-use super::tombstones::TombstoneLimits;
 use crate::cache::{PageCache, RowCache};
 use crate::commitlog::{Commitlog, ReplayPosition};
 use crate::disk::Disk;
@@ -141,7 +141,7 @@ impl Table {
             flushes_awaited: Gate::new(),
             is_attached: false,
             large_data,
-            tombstones: opening.tombstones.into(),
+            tombstones: Rc::new(opening.tombstones.into()),
             damage,
         }))
     }

@@ -12,8 +12,8 @@ use futures::FutureExt;
 use futures::future::{ready, try_join_all};
 
 use super::compacting::Compacting;
+use super::read::TombstoneWatch;
 use super::resharding::Resharding;
-use super::tombstones::TombstoneWatch;
 use crate::cache::{PageCache, RowCache, RowFuture, Underlying};
 use crate::commitlog::{Commitlog, ReplayPosition};
 use crate::disk::Disk;
@@ -94,7 +94,7 @@ pub struct Table {
     /// From which sizes on data is large, where the table does not say.
     pub(super) large_data: LargeDataThresholds,
     /// How many tombstones reads may meet.
-    pub(super) tombstones: TombstoneWatch,
+    pub(super) tombstones: Rc<TombstoneWatch>,
     /// The damage that reads met.
     pub(super) damage: Rc<DamageLog>,
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
 use futures::StreamExt;
-use tokio::sync::mpsc::{self, Receiver};
+use tokio::sync::mpsc::Receiver;
 
 use super::Scan;
 use super::refusal::refuse_here;
@@ -15,21 +15,16 @@ use crate::admission::{BatchCharge, Terms};
 use crate::batch::RecordBatch;
 use crate::database::database::Database;
 use crate::database::shard::Shard;
-use crate::database::shard::call::{Asked, Stream};
+use crate::database::shard::call::{Asked, Stream, Streamed};
 use crate::error::{Error, Result};
 use crate::probe::Probe;
 use crate::runtime::{self, Asking};
 use crate::schema::PartitionKey;
-use crate::table::{ManyTombstones, Partitions, ReadCommand, Sent, Told};
-
-/// A read that a shard is about to begin, and where its batches will come.
-type Starting = (Asking<Shard, Stream>, Receiver<Result<Sent>>);
+use crate::table::{ManyTombstones, Partitions, ReadCommand, Sent, Told, TombstonePage, Whole};
 
 /// Result of a read. Dropping it stops the work on the shards. After an error the stream is over.
 pub struct BatchStream {
     state: State,
-    /// Says when the shard has sent everything; a stream that ends without was cut.
-    told: Arc<Told>,
     /// Who wants to know of pages that met many tombstones.
     noting: Option<Arc<ManyTombstones>>,
     /// Where the read goes on.
@@ -40,8 +35,12 @@ pub struct BatchStream {
 
 #[expect(clippy::large_enum_variant, reason = "one a read, and most reads end as they start")]
 enum State {
-    Starting(Starting),
-    Receiving(Receiver<Result<Sent>>),
+    /// A shard is about to begin it.
+    Starting(Asking<Shard, Stream>),
+    /// `Told` says when the shard has sent everything; a stream that ends without was cut.
+    Receiving(Receiver<Result<Sent>>, Arc<Told>),
+    /// The shard has given all.
+    Given,
     /// Its shard need not be asked.
     Refused(Error),
     Done,
@@ -88,12 +87,11 @@ impl BatchStream {
                 shard
             }
         };
-        let (state, told) = start(&database, shard, (command, probe));
-        Self::with_state(state, told)
+        Self::with_state(start(&database, shard, (command, probe)))
     }
 
-    fn with_state(state: State, told: Arc<Told>) -> Self {
-        BatchStream { state, told, noting: None, rest: None, held: None }
+    fn with_state(state: State) -> Self {
+        BatchStream { state, noting: None, rest: None, held: None }
     }
 
     /// The same read; `many` has its page that met most tombstones, when it ends or is dropped.
@@ -102,12 +100,19 @@ impl BatchStream {
         self
     }
 
-    /// Hands on what a shard has told of tombstones.
-    fn note(&self) {
-        if let Some(many) = &self.noting
-            && let Some(page) = self.told.tombstones.most()
-        {
+    /// Hands on the page of a shard that met most tombstones.
+    fn note(&self, page: Option<TombstonePage>) {
+        if let (Some(many), Some(page)) = (&self.noting, page) {
             many.note(page);
+        }
+    }
+
+    /// Takes note of a batch that is handed out.
+    fn count(&mut self, batch: &RecordBatch) {
+        if let Some(rest) = &mut self.rest
+            && let Some(limit) = &mut rest.command.row_limit
+        {
+            *limit = limit.saturating_sub(batch.num_rows());
         }
     }
 
@@ -123,10 +128,7 @@ impl BatchStream {
     }
 
     fn of_rest(mut rest: Rest) -> Self {
-        let mut stream = Self::with_state(State::Done, Arc::default());
-        if let Some(started) = rest.start() {
-            (stream.state, stream.told) = started;
-        }
+        let mut stream = Self::with_state(rest.start().unwrap_or(State::Done));
         stream.rest = Some(rest);
         stream
     }
@@ -135,7 +137,7 @@ impl BatchStream {
     ///
     /// Errors: those of the read; `Invalid` on a thread that shards run on.
     pub fn wait(&mut self) -> Option<Result<RecordBatch>> {
-        if let State::Starting((asking, _)) = &self.state
+        if let State::Starting(asking) = &self.state
             && let Err(error) = asking.check_may_block()
         {
             self.state = State::Done;
@@ -145,13 +147,8 @@ impl BatchStream {
     }
 }
 
-/// Asks a shard for a read, of which it tells when it has sent everything.
-fn start(
-    database: &Database,
-    shard: u32,
-    (command, probe): (ReadCommand, Option<Probe>),
-) -> (State, Arc<Told>) {
-    let told = Arc::<Told>::default();
+/// Asks a shard for a read.
+fn start(database: &Database, shard: u32, (command, probe): (ReadCommand, Option<Probe>)) -> State {
     let terms = Terms { level: command.level, deadline: command.deadline };
     // Who watches a read wants to see what the shard makes of it.
     let let_in = match probe {
@@ -160,13 +157,11 @@ fn start(
     };
     let (place, is_counted) = match let_in {
         Ok(let_in) => let_in,
-        Err(error) => return (State::Refused(error), told),
+        Err(error) => return State::Refused(error),
     };
-    let (batches, receiver) = mpsc::channel(2);
     let Asked { waits, .. } = database.under(terms).asked();
-    let stream =
-        Stream { command, probe, batches, told: Arc::clone(&told), waits, is_counted, place };
-    (State::Starting((database.handle(shard).ask(stream), receiver)), told)
+    let stream = Stream { command, probe, waits, is_counted, place };
+    State::Starting(database.handle(shard).ask(stream))
 }
 
 /// Runs of keys of one shard, in ring order.
@@ -185,7 +180,7 @@ fn by_shard(database: &Database, mut keys: Vec<PartitionKey>) -> VecDeque<(u32, 
 
 impl Rest {
     /// Starts the read of the next shard, if the receiver takes more.
-    fn start(&mut self) -> Option<(State, Arc<Told>)> {
+    fn start(&mut self) -> Option<State> {
         if self.command.row_limit == Some(0) {
             return None;
         }
@@ -198,7 +193,9 @@ impl Rest {
 impl Drop for BatchStream {
     /// Whoever has enough rows stops before the end.
     fn drop(&mut self) {
-        self.note();
+        if let State::Receiving(_, told) = &self.state {
+            self.note(told.tombstones.most());
+        }
     }
 }
 
@@ -206,47 +203,50 @@ impl futures::Stream for BatchStream {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.held = None;
+        let this = &mut *self;
+        this.held = None;
         loop {
-            match &mut self.state {
-                State::Starting((asking, _)) => {
+            match &mut this.state {
+                State::Starting(asking) => {
                     let begun = ready!(Pin::new(asking).poll(context));
-                    let state = std::mem::replace(&mut self.state, State::Done);
-                    if let Err(error) = begun.flatten() {
-                        return Poll::Ready(Some(Err(error)));
-                    }
-                    if let State::Starting((_, receiver)) = state {
-                        self.state = State::Receiving(receiver);
+                    this.state = State::Done;
+                    match begun.flatten() {
+                        Err(error) => return Poll::Ready(Some(Err(error))),
+                        Ok(Streamed::Batches(receiver, told)) => {
+                            this.state = State::Receiving(receiver, told);
+                        }
+                        Ok(Streamed::Whole(Whole { batch, page })) => {
+                            this.state = State::Given;
+                            this.note(page);
+                            if let Some(batch) = batch {
+                                this.count(&batch);
+                                return Poll::Ready(Some(Ok(batch)));
+                            }
+                        }
                     }
                 }
-                State::Receiving(receiver) => {
-                    let item = match ready!(receiver.poll_recv(context)) {
-                        None => None,
-                        Some(Ok(Sent { batch, charge })) => {
-                            self.held = charge;
-                            Some(Ok(batch))
-                        }
-                        Some(Err(error)) => Some(Err(error)),
-                    };
-                    if let (Some(Ok(batch)), Some(rest)) = (&item, &mut self.rest)
-                        && let Some(limit) = &mut rest.command.row_limit
-                    {
-                        *limit = limit.saturating_sub(batch.num_rows());
+                State::Receiving(receiver, told) => {
+                    let item = ready!(receiver.poll_recv(context));
+                    if let Some(Ok(Sent { batch, charge })) = item {
+                        this.held = charge;
+                        this.count(&batch);
+                        return Poll::Ready(Some(Ok(batch)));
                     }
-                    if matches!(item, Some(Ok(_))) {
-                        return Poll::Ready(item);
+                    let page = told.tombstones.most();
+                    let is_whole = told.is_complete.load(Ordering::Acquire);
+                    this.state = State::Done;
+                    this.note(page);
+                    match item {
+                        Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                        None if !is_whole => return Poll::Ready(Some(Err(Error::Closed))),
+                        _ => this.state = State::Given,
                     }
-                    self.state = State::Done;
-                    self.note();
-                    if item.is_none() && !self.told.is_complete.load(Ordering::Acquire) {
-                        return Poll::Ready(Some(Err(Error::Closed)));
-                    }
-                    let next = self.rest.as_mut().filter(|_| item.is_none()).and_then(Rest::start);
-                    let Some(next) = next else { return Poll::Ready(item) };
-                    (self.state, self.told) = next;
+                }
+                State::Given => {
+                    this.state = this.rest.as_mut().and_then(Rest::start).unwrap_or(State::Done);
                 }
                 State::Refused(_) => {
-                    let State::Refused(error) = std::mem::replace(&mut self.state, State::Done)
+                    let State::Refused(error) = std::mem::replace(&mut this.state, State::Done)
                     else {
                         unreachable!("it was just looked at")
                     };
@@ -293,7 +293,7 @@ mod tests {
                 drop(sender);
                 let told = Arc::<Told>::default();
                 told.is_complete.store(is_whole, Ordering::Release);
-                let mut stream = BatchStream::with_state(State::Receiving(receiver), told);
+                let mut stream = BatchStream::with_state(State::Receiving(receiver, told));
                 let items: Vec<_> = stream.by_ref().collect().await;
                 let what = format!("{sent} batches, all sent: {is_whole}");
                 let batches = items.iter().filter(|item| item.is_ok()).count();

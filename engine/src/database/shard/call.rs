@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use tokio::sync::mpsc;
 
-use super::read::{Arrival, QUEUED};
+use super::read::{Arrival, Begun, QUEUED};
 use super::{ConditionalWrite, Decision, Shard};
 use crate::admission::{LevelId, Permit, QueuePlace, Terms};
 use crate::clock::Clock;
@@ -19,8 +19,10 @@ use crate::probe::{Probe, Probed};
 use crate::reader::{RowKey, RowValues};
 use crate::runtime::{self, Answering, Ask};
 use crate::schema::table_schema::SchemaRef;
-use crate::table::{PointQuery, Progress, ReadCommand, Sent, Table, Told};
+use crate::table::{PointQuery, Progress, ReadCommand, Sent, Table, Told, Whole};
 
+/// Batches of a read that wait for its receiver.
+const BATCHES_AHEAD: usize = 2;
 /// How far the read of a row came that is not done.
 const GETTING: &str = "a row was still to be read";
 
@@ -38,19 +40,25 @@ pub(in crate::database) struct GetMany {
     pub(in crate::database) asked: Asked,
 }
 
-/// The batches of a read. The answer comes when the first is there, or the end; it says where the
-/// read was not let in.
+/// The batches of a read.
 pub(in crate::database) struct Stream {
     pub(in crate::database) command: ReadCommand,
     /// Is told what the read does.
     pub(in crate::database) probe: Option<Probe>,
-    pub(in crate::database) batches: mpsc::Sender<Result<Sent>>,
-    pub(in crate::database) told: Arc<Told>,
     pub(in crate::database) waits: Stopwatch,
     /// See [`Asked`].
     pub(in crate::database) is_counted: bool,
     /// Where its caller counts it among those that wait.
     pub(in crate::database) place: Option<QueuePlace>,
+}
+
+/// The answer to a read.
+pub(in crate::database) enum Streamed {
+    /// All that it gives.
+    Whole(Whole),
+    /// The answer comes when the first batch is there, or the end. `Told` says when the shard has
+    /// sent everything.
+    Batches(mpsc::Receiver<Result<Sent>>, Arc<Told>),
 }
 
 /// On what terms something is asked, and since when.
@@ -160,7 +168,7 @@ impl Ask<Shard> for GetMany {
 }
 
 impl Ask<Shard> for Stream {
-    type Answer = Result<()>;
+    type Answer = Result<Streamed>;
     const NAME: &'static str = "read";
     const IS_SHORT: bool = true;
 
@@ -168,18 +176,19 @@ impl Ask<Shard> for Stream {
         self.waits.start();
     }
 
-    fn ask(self, shard: &Rc<Shard>) -> Answering<Result<()>> {
-        let Stream { command, probe, batches, told, waits, is_counted, place } = self;
-        let (shard, waited_ns) = (shard.clone(), waits.passed_ns());
-        let arrival = Arrival { waited_ns, is_counted };
+    fn ask(self, shard: &Rc<Shard>) -> Answering<Self::Answer> {
+        let Stream { command, probe, waits, is_counted, place } = self;
+        let arrival = Arrival { waited_ns: waits.passed_ns(), is_counted };
         let mut probed = Probed::new(probe.map(|probe| probe.on(shard.context.shard)));
-        match probed.within(|| shard.enter_read(&command, arrival)) {
-            Ok(()) => {
-                let stream = shard.stream(command, (batches, told), place);
-                Answering::GoesOn(Ok(()), probed.run(stream).boxed_local())
-            }
-            Err(error) => Answering::Now(Err(error)),
-        }
+        let (terms, stage) = match probed.within(|| shard.begin_read(command, arrival, place)) {
+            Ok(Begun::GoesOn(terms, stage)) => (terms, stage),
+            Ok(Begun::Whole(whole)) => return Answering::Now(Ok(Streamed::Whole(whole))),
+            Err(error) => return Answering::Now(Err(error)),
+        };
+        let (batches, receiver) = mpsc::channel(BATCHES_AHEAD);
+        let told = Arc::<Told>::default();
+        let work = shard.clone().stream((terms, stage), (batches, Arc::clone(&told)));
+        Answering::GoesOn(Ok(Streamed::Batches(receiver, told)), probed.run(work).boxed_local())
     }
 }
 

@@ -20,7 +20,7 @@ use crate::policy::rate::Operation;
 use crate::probe::{self, Count, timer};
 use crate::runtime;
 use crate::schema::table_schema::SchemaRef;
-use crate::table::{Partitions, ReadCommand, Sent, Table, Told};
+use crate::table::{Partitions, ReadCommand, Reading, Sent, Table, Told, Whole};
 
 /// What the client of a read is told that somebody ended.
 const KILLED: &str = "the read was ended by KILL READ";
@@ -36,6 +36,29 @@ pub(in crate::database) struct Arrival {
     pub(in crate::database) waited_ns: u64,
     /// Its caller has counted it against the limit of its partition.
     pub(in crate::database) is_counted: bool,
+}
+
+/// On what terms a read was let in.
+pub(super) struct ReadTerms {
+    class: ReadClass,
+    level: LevelId,
+    deadline: Option<Deadline>,
+    schema: SchemaRef,
+}
+
+/// How far a read came that was not answered at once.
+#[expect(clippy::large_enum_variant, reason = "one a read, and it moves into its task")]
+pub(super) enum Stage {
+    /// It waits for its turn; its caller may count it among those that do.
+    Queued(ReadCommand, Option<QueuePlace>),
+    Reading(Reading, Permit),
+}
+
+/// What came of a read that was let in.
+#[expect(clippy::large_enum_variant, reason = "one a read, and taken apart at once")]
+pub(super) enum Begun {
+    Whole(Whole),
+    GoesOn(ReadTerms, Stage),
 }
 
 impl Shard {
@@ -122,7 +145,7 @@ impl Shard {
     /// reads are.
     ///
     /// Errors: `Timeout`, `Overloaded`, `RateLimited`, `Closed`; `NotFound` for a dropped table.
-    pub(super) fn enter_read(&self, command: &ReadCommand, arrival: Arrival) -> Result<()> {
+    fn enter_read(&self, command: &ReadCommand, arrival: Arrival) -> Result<Rc<Table>> {
         probe::note(|| asked(command));
         self.check_open()?;
         let class = class_of(&command.partitions);
@@ -133,47 +156,87 @@ impl Shard {
         let terms = Terms { level: command.level, deadline: command.deadline };
         self.admission.check_wait(class.into(), &terms, arrival.waited_ns)?;
         self.admission.check_queue(class, &terms)?;
-        self.admit_partitions(&table, &command.partitions, arrival.is_counted)
+        self.admit_partitions(&table, &command.partitions, arrival.is_counted)?;
+        Ok(table)
     }
 
-    /// Runs a read that was let in when it has its turn, see [`Table::stream`]; `told` says when
-    /// all was sent.
-    #[expect(clippy::manual_async_fn, reason = "an async fn would hold the command twice")]
-    pub(in crate::database) fn stream(
-        self: Rc<Self>,
+    /// Lets a read in. It is answered at once where it need not wait for its turn, for the disk or
+    /// for memory, and fits one batch.
+    ///
+    /// Errors: as [`enter_read`](Self::enter_read), and those of [`Table::begin`] and of the read.
+    pub(super) fn begin_read(
+        &self,
         command: ReadCommand,
-        (batches, told): (mpsc::Sender<Result<Sent>>, Arc<Told>),
+        arrival: Arrival,
         place: Option<QueuePlace>,
+    ) -> Result<Begun> {
+        let table = self.enter_read(&command, arrival)?;
+        let terms = ReadTerms {
+            class: class_of(&command.partitions),
+            level: command.level,
+            deadline: command.deadline,
+            schema: command.schema.clone(),
+        };
+        let Some(permit) = self.admission.turn_now(terms.class, terms.level) else {
+            return Ok(Begun::GoesOn(terms, Stage::Queued(command, place)));
+        };
+        self.has_turn(terms.class, place);
+        let mut reading = table.begin(command, self.now_seconds())?;
+        Ok(match reading.at_once()? {
+            Some(whole) => {
+                runtime::charge_group(terms.level.0, permit.answer_at_once());
+                Begun::Whole(whole)
+            }
+            None => Begun::GoesOn(terms, Stage::Reading(reading, permit)),
+        })
+    }
+
+    /// A read has its turn, for which it did not wait.
+    fn has_turn(&self, class: ReadClass, place: Option<QueuePlace>) {
+        note_turn(class, 0);
+        if let Some(place) = place {
+            place.has_turn(self.context.clock.monotonic_ns());
+        }
+    }
+
+    /// Goes on with a read that was let in, see [`Reading::stream`]; `told` says when all was sent.
+    #[expect(clippy::manual_async_fn, reason = "an async fn would hold the read twice")]
+    pub(super) fn stream(
+        self: Rc<Self>,
+        (terms, stage): (ReadTerms, Stage),
+        (batches, told): (mpsc::Sender<Result<Sent>>, Arc<Told>),
     ) -> impl Future<Output = ()> {
         async move {
-            let now = self.now_seconds();
-            let (deadline, level) = (command.deadline, command.level);
+            let ReadTerms { class, level, deadline, schema } = terms;
             let came = Cell::new(QUEUED);
             let closed = self.closed.notified();
-            let class = class_of(&command.partitions);
-            let noted = self.admission.note(class, level, command.schema.clone());
+            let noted = self.admission.note(class, level, schema.clone());
             // A reader that takes nothing must not keep the shard from closing.
             let ended = tokio::select! {
                 biased;
                 () = closed => Err(Error::Closed),
                 ended = async {
-                    let id = command.schema.id;
-                    let mut permit = tokio::select! {
-                        biased;
-                        permit = self.wait_turn(class, level, (deadline, &command.schema)) => permit?,
-                        () = batches.closed() => return Ok(()),
+                    let (reading, mut permit) = match stage {
+                        Stage::Reading(reading, permit) => (reading, permit),
+                        Stage::Queued(command, place) => {
+                            let permit = tokio::select! {
+                                biased;
+                                permit = self.wait_turn(class, level, (deadline, &schema)) => permit?,
+                                () = batches.closed() => return Ok(()),
+                            };
+                            if let Some(place) = place {
+                                place.has_turn(self.context.clock.monotonic_ns());
+                            }
+                            // Meanwhile it may have been dropped.
+                            let table = self.table(schema.id)?;
+                            (table.begin(command, self.now_seconds())?, permit)
+                        }
                     };
                     permit.show(&noted);
-                    if let Some(place) = place {
-                        place.has_turn(self.context.clock.monotonic_ns());
-                    }
                     came.set("a read had not sent all its rows");
-                    // Meanwhile it may have been dropped.
-                    let table = self.table(id)?;
-                    let terms = (class, level, permit.account());
-                    let out = (batches.clone(), &told.tombstones);
-                    let stream = table.stream(command, now, out, &mut permit);
-                    self.working(terms, stream).await;
+                    let account = permit.account();
+                    let stream = reading.stream((&batches, &told), &mut permit);
+                    self.working((class, level, account), stream).await;
                     Ok(())
                 } => ended,
                 () = noted.killed() => Err(Error::Unavailable(KILLED.into())),

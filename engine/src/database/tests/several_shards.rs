@@ -1,7 +1,6 @@
 //! Reads and writes that name partitions of several shards.
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -216,10 +215,8 @@ async fn a_shard_refuses_a_read_of_another_shards_partition() {
         partitions: Partitions::Keys(vec![foreign]),
         ..read_of(&schema, "0", Slice::full(Direction::Forward), None)
     };
-    let (batches, _receiver) = tokio::sync::mpsc::channel(2);
-    let (told, waits) = (Arc::default(), Stopwatch::none());
-    let stream =
-        Stream { command, probe: None, batches, told, waits, is_counted: false, place: None };
+    let waits = Stopwatch::none();
+    let stream = Stream { command, probe: None, waits, is_counted: false, place: None };
     let Err(Error::Invalid(message)) = database.handle(0).ask(stream).await.unwrap() else {
         panic!("shard 0 answers for a partition of shard 1");
     };

@@ -2,6 +2,7 @@
 
 use super::*;
 
+mod at_once;
 mod deadlines;
 mod hot;
 mod killed;

@@ -70,9 +70,9 @@ fn pages_below_the_limit_make_a_read_of_any_length() {
         let database =
             open(&disk, &clock, |options| Options { tombstones: limits, ..options }).await.unwrap();
         let schema = database.create_table(definition(), false).await.unwrap();
-        // The first batch of 64 rows meets 60 tombstones, the second of 128 rows meets 120.
-        write(&database, &schema, 3, 60, 64).await;
-        assert_eq!(count_rows(&database, &schema, "a").await.unwrap(), 192);
+        // The first batch of 128 rows meets 60 tombstones, the second of 256 rows meets 120.
+        write(&database, &schema, 3, 60, 128).await;
+        assert_eq!(count_rows(&database, &schema, "a").await.unwrap(), 384);
         database.close().await.unwrap();
     });
 }
@@ -85,12 +85,12 @@ fn what_a_page_meets_does_not_count_for_the_next_one() {
         let database =
             open(&disk, &clock, |options| Options { tombstones: limits, ..options }).await.unwrap();
         let schema = database.create_table(definition(), false).await.unwrap();
-        // Batches have 64 rows, then twice as many: the first meets 60 tombstones.
-        write(&database, &schema, 10, 60, 64).await;
+        // Batches have 128 rows, then twice as many: the first meets 60 tombstones.
+        write(&database, &schema, 10, 60, 128).await;
         let read = database.read(read_of(&schema, "a", Slice::full(Direction::Forward), None));
         let mut read = std::pin::pin!(read);
         let first = read.next().await.unwrap().unwrap();
-        assert_eq!(first.num_rows(), 64);
+        assert_eq!(first.num_rows(), 128);
         // The second page meets 120.
         let error = read.next().await.unwrap().unwrap_err();
         assert!(error.to_string().contains("tombstones"), "{error}");
@@ -98,6 +98,6 @@ fn what_a_page_meets_does_not_count_for_the_next_one() {
         database.close().await.unwrap();
         let database =
             open(&disk, &clock, |options| Options { tombstones: unlimited, ..options }).await;
-        assert_eq!(count_rows(&database.unwrap(), &schema, "a").await.unwrap(), 640);
+        assert_eq!(count_rows(&database.unwrap(), &schema, "a").await.unwrap(), 1280);
     });
 }

@@ -2,13 +2,13 @@
 
 use std::rc::Rc;
 
-use super::table::Table;
 use crate::cache::AtHand;
 use crate::error::{Error, Result};
 use crate::mutation::{ClusteringRange, Direction, Filled, PartitionRange, Slice};
 use crate::reader::{QueryReader, RowKey, RowValues, see_row};
 use crate::runtime;
 use crate::schema::table_schema::SchemaRef;
+use crate::table::Table;
 
 /// A read of one row.
 pub struct PointQuery {
@@ -84,7 +84,7 @@ impl Table {
         self.noting_damage(found)
     }
 
-    fn noting_damage<T>(&self, result: Result<T>) -> Result<T> {
+    pub(super) fn noting_damage<T>(&self, result: Result<T>) -> Result<T> {
         result.inspect_err(|error| self.damage().add(error, false))
     }
 }

@@ -4,11 +4,12 @@
 //! that find something, and its client cannot see why it is slow.
 
 use std::cell::Cell;
-use std::sync::Mutex;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use crate::config::{BATCH_ROWS_MAX, TOMBSTONES_MAX, TOMBSTONES_WARN};
 use crate::error::{Error, Result};
-use crate::schema::TableSchema;
+use crate::schema::table_schema::SchemaRef;
 
 /// Seconds until the log is warned of a table again.
 const WARN_AGAIN_SECONDS: i32 = 60;
@@ -30,7 +31,7 @@ impl Default for TombstoneLimits {
 
 /// The limits of one table, and when the log was told last.
 #[derive(Debug)]
-pub(super) struct TombstoneWatch {
+pub(in crate::table) struct TombstoneWatch {
     limits: TombstoneLimits,
     warned_at: Cell<Option<i32>>,
 }
@@ -120,23 +121,16 @@ impl ManyTombstones {
 }
 
 /// What a read met since its last batch.
-pub(super) struct Page<'a> {
-    watch: &'a TombstoneWatch,
-    schema: &'a TableSchema,
+pub(super) struct Page {
+    watch: Rc<TombstoneWatch>,
+    schema: SchemaRef,
     met: u64,
     now_seconds: i32,
-    /// Who is told of pages that met many.
-    many: &'a ManyTombstones,
 }
 
-impl<'a> Page<'a> {
-    pub fn new(
-        watch: &'a TombstoneWatch,
-        schema: &'a TableSchema,
-        now_seconds: i32,
-        many: &'a ManyTombstones,
-    ) -> Self {
-        Page { watch, schema, met: 0, now_seconds, many }
+impl Page {
+    pub fn new(watch: &Rc<TombstoneWatch>, schema: &SchemaRef, now_seconds: i32) -> Self {
+        Page { watch: Rc::clone(watch), schema: Arc::clone(schema), met: 0, now_seconds }
     }
 
     /// It met so many more, and has so many rows.
@@ -148,16 +142,16 @@ impl<'a> Page<'a> {
         self.watch.check(self.met, rows, || self.schema.full_name())
     }
 
-    /// A batch of so many rows is full, or the read is over.
+    /// A batch of so many rows is full, or the read is over. Returns the page where it met many.
     #[inline]
-    pub fn end(&mut self, rows: usize) {
+    pub fn end(&mut self, rows: usize) -> Option<TombstonePage> {
         debug_assert!(rows <= BATCH_ROWS_MAX, "a page of {rows} rows is more than a batch");
         let met = std::mem::take(&mut self.met);
         if !self.watch.is_many(met) {
-            return;
+            return None;
         }
-        self.many.note(TombstonePage { table: self.schema.full_name(), met, rows });
         self.watch.note(met, rows, self.now_seconds, || self.schema.full_name());
+        Some(TombstonePage { table: self.schema.full_name(), met, rows })
     }
 }
 
