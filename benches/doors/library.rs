@@ -14,6 +14,8 @@ use crate::ping_pong;
 const ROWS_PER_PARTITION: i64 = 100;
 const IN_FLIGHT: usize = 64;
 const REPEATS: usize = 3;
+/// Rows of a page that are read to bring them in.
+const PAGE_ROWS: usize = 2000;
 /// The one large partition.
 const LARGE: i64 = -1;
 
@@ -50,14 +52,9 @@ pub fn load(arguments: &Arguments) -> Loaded {
     block_on(database.flush(None)).unwrap();
     // Nothing is left to compact while the rows below are measured.
     block_on(database.compact(schema.id)).unwrap();
-    // A scan of a partition brings it in.
-    for pk in (0..partitions).chain([LARGE]) {
-        let scan = Scan::new(&schema).partition(partition_key(&schema, pk));
-        let batches: Vec<_> = block_on(database.scan(scan).try_collect()).unwrap();
-        let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
-        assert_eq!(rows as i64, if pk == LARGE { large_rows } else { ROWS_PER_PARTITION });
-    }
-    Loaded { database, schema, partitions, large_rows, _directory: directory }
+    let loaded = Loaded { database, schema, partitions, large_rows, _directory: directory };
+    loaded.warm();
+    loaded
 }
 
 /// CPU µs a call.
@@ -67,6 +64,25 @@ fn per_call(calls: usize, work: impl Future<Output = ()>) -> f64 {
 }
 
 impl Loaded {
+    /// Brings all rows into the row cache. A long read brings in a part of what it passes, so this
+    /// reads page by page.
+    fn warm(&self) {
+        let pages = (0..self.large_rows).step_by(PAGE_ROWS).map(|from| (LARGE, from));
+        let partitions = (0..self.partitions).map(|pk| (pk, 0));
+        for (pk, from) in partitions.chain(pages) {
+            let scan = Scan::new(&self.schema).partition(partition_key(&self.schema, pk));
+            let scan = scan.from(clustering_key(&self.schema, from)).limit(PAGE_ROWS);
+            let batches: Vec<_> = block_on(self.database.scan(scan).try_collect()).unwrap();
+            let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
+            let last = if pk == LARGE { self.large_rows - from } else { ROWS_PER_PARTITION };
+            assert_eq!(rows, PAGE_ROWS.min(last as usize));
+        }
+        let reports = block_on(self.database.row_cache_report()).unwrap();
+        let rows: u64 = reports.iter().map(|report| report.stats.rows).sum();
+        let wanted = self.partitions * ROWS_PER_PARTITION + self.large_rows;
+        assert_eq!(rows as i64, wanted, "not all rows are in the row cache");
+    }
+
     /// Keys of rows of all partitions, the large one among them as often as its rows.
     fn keys(&self, count: usize, seed: u64) -> Vec<RowKey> {
         let mut random = Random::new(seed);
