@@ -160,8 +160,8 @@ impl Shard {
         Ok(table)
     }
 
-    /// Lets a read in. It is answered at once where it need not wait for its turn, for the disk or
-    /// for memory, and fits one batch.
+    /// Lets a read in. It is answered at once where it has its turn, the row cache alone has its
+    /// rows, and they fit one batch.
     ///
     /// Errors: as [`enter_read`](Self::enter_read), and those of [`Table::begin`] and of the read.
     pub(super) fn begin_read(

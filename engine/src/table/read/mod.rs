@@ -5,9 +5,9 @@
 //!                  what is left   the batch      │ the only one: the answer
 //!                  to read        that is built  └ one of several: sent
 //! ```
-//! A [`Reading`] goes on in steps that wait for nothing. So a read whose rows are in memory, and
-//! fit one batch, is answered in the turn in which it was asked; else its batches are sent as they
-//! are taken.
+//! A [`Reading`] goes on in steps that wait for nothing. So a read whose rows only the row cache
+//! has, and that fit one batch, is answered in the turn in which it was asked. Else its batches are
+//! sent as they are taken.
 
 mod command;
 mod forming;
