@@ -105,8 +105,7 @@ impl Shard {
         level: LevelId,
         (deadline, schema): (Option<Deadline>, &SchemaRef),
     ) -> Result<Permit> {
-        if let Some(permit) = self.admission.turn_now(class, level) {
-            note_turn(class, 0);
+        if let Some(permit) = self.turn_now(class, level) {
             return Ok(permit);
         }
         let waiting = timer(Count::TimeAdmission);
@@ -177,10 +176,10 @@ impl Shard {
             deadline: command.deadline,
             schema: command.schema.clone(),
         };
-        let Some(permit) = self.admission.turn_now(terms.class, terms.level) else {
+        let Some(permit) = self.turn_now(terms.class, terms.level) else {
             return Ok(Begun::GoesOn(terms, Stage::Queued(command, place)));
         };
-        self.has_turn(terms.class, place);
+        self.has_turn(place);
         let mut reading = table.begin(command, self.now_seconds())?;
         Ok(match reading.at_once()? {
             Some(whole) => {
@@ -191,9 +190,15 @@ impl Shard {
         })
     }
 
-    /// A read has its turn, for which it did not wait.
-    fn has_turn(&self, class: ReadClass, place: Option<QueuePlace>) {
+    /// A turn for which a read does not wait.
+    fn turn_now(&self, class: ReadClass, level: LevelId) -> Option<Permit> {
+        let permit = self.admission.turn_now(class, level)?;
         note_turn(class, 0);
+        Some(permit)
+    }
+
+    /// A read waits no more, which its caller may want to know.
+    fn has_turn(&self, place: Option<QueuePlace>) {
         if let Some(place) = place {
             place.has_turn(self.context.clock.monotonic_ns());
         }
@@ -224,9 +229,7 @@ impl Shard {
                                 permit = self.wait_turn(class, level, (deadline, &schema)) => permit?,
                                 () = batches.closed() => return Ok(()),
                             };
-                            if let Some(place) = place {
-                                place.has_turn(self.context.clock.monotonic_ns());
-                            }
+                            self.has_turn(place);
                             // Meanwhile it may have been dropped.
                             let table = self.table(schema.id)?;
                             (table.begin(command, self.now_seconds())?, permit)
