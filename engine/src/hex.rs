@@ -14,7 +14,9 @@ impl fmt::Display for Hex<'_> {
 
 /// The bytes that hex digits say; `None` where they say none.
 pub fn unhex(digits: &str) -> Option<Vec<u8>> {
-    if !digits.len().is_multiple_of(2) || !digits.is_ascii() {
+    // A sign is no digit, though numbers may begin with one.
+    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    if !digits.len().is_multiple_of(2) || !is_hex {
         return None;
     }
     let pairs = (0..digits.len()).step_by(2).map(|at| &digits[at..at + 2]);
@@ -30,7 +32,7 @@ mod tests {
         assert_eq!(Hex(&[0, 0x0a, 0xff]).to_string(), "000aff");
         assert_eq!(unhex("000aFF"), Some(vec![0, 0x0a, 0xff]));
         assert_eq!(unhex(""), Some(Vec::new()));
-        for wrong in ["0", "0g", "é", "aé"] {
+        for wrong in ["0", "0g", "é", "aé", "+f", "-0", "+f+f"] {
             assert_eq!(unhex(wrong), None, "{wrong}");
         }
     }
