@@ -21,6 +21,8 @@ mod exchange;
 mod load;
 #[path = "flight/metrics.rs"]
 mod metrics;
+#[path = "flight/restart.rs"]
+mod restart;
 #[path = "flight/ticket.rs"]
 mod ticket;
 #[path = "flight/tls.rs"]
@@ -58,10 +60,13 @@ impl Service {
         Service::start_serving(directory, options, &[])
     }
 
-    /// Starts it with options of the program, and of what serves.
+    /// Starts it with options of the program, and of what serves. It has two shards if they name no
+    /// other number.
     fn start_serving(directory: &Path, options: &[&str], serving: &[&str]) -> Self {
+        let shards = if options.contains(&"--shards") { &[][..] } else { &["--shards", "2"] };
         let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .args(["--shards", "2", "--data"])
+            .args(shards)
+            .arg("--data")
             .arg(directory.join("data"))
             .args(options)
             .args(["serve", "--listen", "127.0.0.1:0"])

@@ -507,7 +507,7 @@ mod tests {
         let limits = |arguments: &[&str]| {
             let cli = parse(&[&["serve"], arguments].concat()).unwrap();
             let Some(Action::Serve(serve)) = cli.action else { panic!("it serves") };
-            serve.listen().limits
+            serve.listen().unwrap().limits
         };
         let (hour, own) = (std::time::Duration::from_secs(3600), limits(&[]));
         assert_eq!((own.connections, own.streams, own.message_bytes), (None, 256, 64 << 20));

@@ -97,11 +97,11 @@ async fn run_in_runtime(cli: Cli) -> u8 {
     }
     let code = match &cli.action {
         Some(Action::Serve(arguments)) => {
-            let listen = arguments.listen();
-            match flight::serve(database.clone(), memory, listen).await {
-                Ok(()) => 0,
-                Err(error) => fail(&error),
-            }
+            let served = match arguments.listen() {
+                Ok(listen) => flight::serve(database.clone(), memory, listen).await,
+                Err(error) => Err(error),
+            };
+            served.map_or_else(|error| fail(&error), |()| 0)
         }
         _ => run_session(&cli, &database).await,
     };

@@ -9,6 +9,7 @@
 //! commitlog/<shard>-of-<count>/ segments of one shard
 //! ledger/<shard>-of-<count>     which manifests and segments must be there
 //! batches/<shard>-<number>      batches whose parts may not all be durable yet
+//! ticket.key                    the key of tickets, of `tidegate serve`; in no snapshot
 //! io-properties.yaml            what the disk was measured to do; made by `tidegate iotune`
 //! set-aside/                    writes from commitlogs that do not fit their table
 //! data/<keyspace>/<table>-<id>/ SSTables and their manifests

@@ -60,11 +60,28 @@ pub struct ServeArguments {
     /// without it they are refused.
     #[arg(long, value_name = "DIR")]
     snapshots: Option<PathBuf>,
+    /// File with the key that seals tickets and prepared statements; it is made when absent.
+    /// Services that share it take each other's [default: ticket.key in the data directory].
+    #[arg(long, value_name = "FILE")]
+    ticket_key: Option<PathBuf>,
+    /// Where endpoints of results say that they are, such as grpc+tls://db.example.com:31337, for
+    /// readers on other machines [default: where the client asked].
+    #[arg(long, value_name = "URI", value_parser = parse_advertised)]
+    advertise: Option<Advertised>,
+}
+
+/// What `--advertise` names.
+#[derive(Debug, Clone)]
+struct Advertised {
+    uri: String,
+    is_tls: bool,
 }
 
 impl ServeArguments {
     /// Where to listen, and to whom.
-    pub fn listen(&self) -> Listen {
+    ///
+    /// Errors: a sentence for an address that clients could not use.
+    pub fn listen(&self) -> Result<Listen, String> {
         let files = self.tls_cert.clone().zip(self.tls_key.clone());
         let tls = files.map(|(certificate, key)| TlsFiles {
             certificate,
@@ -78,9 +95,44 @@ impl ServeArguments {
             idle: self.idle_timeout,
             keepalive: self.keepalive,
         };
-        let (clients, metrics, insecure) = (self.listen, self.metrics, self.insecure);
-        Listen { clients, metrics, tls, limits, snapshots: self.snapshots.clone(), insecure }
+        let advertised = self.advertise.as_ref().map(|advertised| {
+            let Advertised { uri, is_tls } = advertised;
+            match (is_tls, tls.is_some()) {
+                (true, false) => Err(format!("{uri} wants TLS: --tls-cert and --tls-key")),
+                (false, true) => Err(format!(
+                    "the service speaks TLS alone, and clients of {uri} would not: write grpc+tls://"
+                )),
+                _ => Ok(uri.clone()),
+            }
+        });
+        Ok(Listen {
+            clients: self.listen,
+            metrics: self.metrics,
+            tls,
+            limits,
+            snapshots: self.snapshots.clone(),
+            ticket_key: self.ticket_key.clone(),
+            advertised: advertised.transpose()?,
+            insecure: self.insecure,
+        })
     }
+}
+
+/// The schemes of Flight, and whether they are of TLS.
+const SCHEMES: [(&str, bool); 3] =
+    [("grpc://", false), ("grpc+tcp://", false), ("grpc+tls://", true)];
+
+fn parse_advertised(text: &str) -> Result<Advertised, String> {
+    let found = SCHEMES.into_iter().find_map(|(scheme, is_tls)| {
+        let place = text.strip_prefix(scheme)?;
+        let (host, port) = place.rsplit_once(':')?;
+        let is_host =
+            !host.is_empty() && !host.contains(|c: char| "/?#@".contains(c) || c.is_whitespace());
+        (is_host && port.parse::<u16>().is_ok_and(|port| port > 0)).then_some(is_tls)
+    });
+    found.map(|is_tls| Advertised { uri: text.to_owned(), is_tls }).ok_or_else(|| {
+        format!("'{text}' is no place: write grpc://host:31337, or grpc+tls://host:31337")
+    })
 }
 
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
@@ -119,4 +171,30 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 /// The same, or nothing.
 fn parse_idle_time(text: &str) -> Result<Duration, String> {
     if text == "0" { Ok(Duration::ZERO) } else { parse_time(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_advertised_place_has_a_scheme_a_host_and_a_port() {
+        for (text, wanted) in [
+            ("grpc://127.0.0.1:31337", Some(false)),
+            ("grpc+tcp://db:1", Some(false)),
+            ("grpc+tls://db.example.com:31337", Some(true)),
+            ("grpc://[::1]:31337", Some(false)),
+            ("grpc://db", None),
+            ("grpc://db:0", None),
+            ("grpc://db:70000", None),
+            ("grpc://:31337", None),
+            ("grpc://user@db:31337", None),
+            ("grpc://db/x:31337", None),
+            ("http://db:31337", None),
+            ("db:31337", None),
+        ] {
+            let found = parse_advertised(text).ok();
+            assert_eq!(found.map(|place| place.is_tls), wanted, "{text}");
+        }
+    }
 }

@@ -49,7 +49,8 @@ use self::connections::{
 };
 use self::front::Front;
 use self::health::Health;
-use self::service::{Service, State};
+use self::seal::key;
+use self::service::{Offer, Service, State};
 use crate::memory::MemoryPlan;
 use crate::metrics::Metrics;
 use crate::stderr::tell_line;
@@ -72,6 +73,10 @@ pub struct Listen {
     pub limits: Limits,
     /// The folder that takes snapshots which clients ask for.
     pub snapshots: Option<PathBuf>,
+    /// The file with the key of tickets; that in the data directory where there is none.
+    pub ticket_key: Option<PathBuf>,
+    /// What clients are told where results are: a URI that all of them reach.
+    pub advertised: Option<String>,
     /// Whether other machines may come without TLS, and without saying who they are.
     pub insecure: bool,
 }
@@ -172,7 +177,10 @@ async fn listen_until(
         .await
         .map_err(|error| format!("cannot listen on {clients}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
-    let service = Service::new(database, &memory, listen.snapshots);
+    let key = listen.ticket_key.unwrap_or_else(|| key::in_directory(database.directory()));
+    let (ticket_key, snapshots) = (key::of_file(&key)?, listen.snapshots);
+    let offer = Offer { ticket_key, snapshots, advertised: listen.advertised };
+    let service = Service::new(database, &memory, offer);
     let service = service.map_err(|status| status.message().to_owned())?;
     let metrics = Metrics::new(service.state().sessions().named("metrics"));
     let clock = Arc::clone(service.state().database().clock());

@@ -37,7 +37,7 @@ use super::error::invalid;
 use super::kept::ipc;
 use super::planning::{Planning, Size};
 use super::running::Running;
-use super::seal::{Purpose, Seal, random};
+use super::seal::{Purpose, Seal};
 use super::session::option::{self, CloseSessionResult, CloseStatus, SetSessionOptionsRequest};
 use super::session::{Held, Sessions};
 use super::statement::{self, Planned, Prepared};
@@ -64,6 +64,18 @@ pub(super) trait State: Send + Sync {
     fn running(&self) -> &Arc<Running>;
     /// The folder that takes snapshots which clients ask for.
     fn snapshots(&self) -> Option<&Path>;
+    /// Where endpoints say that they are.
+    fn advertised(&self) -> Option<&str>;
+}
+
+/// What a service offers besides its database.
+pub(super) struct Offer {
+    /// The key of tickets, which nobody else may know.
+    pub ticket_key: [u8; 32],
+    /// The folder that takes snapshots which clients ask for.
+    pub snapshots: Option<PathBuf>,
+    /// Where endpoints say that they are; `None` where a client asked.
+    pub advertised: Option<String>,
 }
 
 struct Own {
@@ -73,6 +85,7 @@ struct Own {
     planning: Planning,
     running: Arc<Running>,
     snapshots: Option<PathBuf>,
+    advertised: Option<String>,
 }
 
 impl State for Own {
@@ -99,23 +112,36 @@ impl State for Own {
     fn snapshots(&self) -> Option<&Path> {
         self.snapshots.as_deref()
     }
+
+    fn advertised(&self) -> Option<&str> {
+        self.advertised.as_deref()
+    }
 }
 
 type Info = Result<Response<FlightInfo>, Status>;
 type Rows = Result<Response<DoGet>, Status>;
 
 impl Service {
-    /// A service of `database` without any session, with a key of its own for tickets.
+    /// A service of `database` without any session.
     pub(super) fn new(
         database: Database,
         memory: &MemoryPlan,
-        snapshots: Option<PathBuf>,
+        offer: Offer,
     ) -> Result<Self, Status> {
         let queries = QueryMemory::new(Some(memory.queries));
         let sessions = Sessions::new(database.clone(), queries)?;
-        let seal = Seal::new(random()?, Arc::clone(database.clock()), memory.tickets);
+        let seal = Seal::new(offer.ticket_key, Arc::clone(database.clock()), memory.tickets);
         let (planning, running) = (Planning::of_machine(), Arc::default());
-        Ok(Service(Arc::new(Own { database, sessions, seal, planning, running, snapshots })))
+        let Offer { snapshots, advertised, .. } = offer;
+        Ok(Service(Arc::new(Own {
+            database,
+            sessions,
+            seal,
+            planning,
+            running,
+            snapshots,
+            advertised,
+        })))
     }
 
     pub(super) fn state(&self) -> &Arc<dyn State> {
@@ -134,6 +160,9 @@ impl Service {
             let mut endpoint =
                 endpoint(&TicketStatementQuery { statement_handle: ticket.close(seal)? });
             endpoint.expiration_time = Some(expires);
+            if let Some(uri) = self.0.advertised() {
+                endpoint = endpoint.with_location(uri);
+            }
             info.endpoint.push(endpoint);
         }
         // Of a write the rows that it wrote: what drivers call the affected rows. DDL has none.

@@ -387,13 +387,21 @@ pub(super) fn result(outcome: Outcome) -> Result<(SchemaRef, Rows), Status> {
 
 /// The rows of a query that was planned.
 ///
-/// Errors: FAILED_PRECONDITION when the schema is no longer what the client was told.
+/// Errors: FAILED_PRECONDITION when the schema is no longer what the client was told, and where the
+/// rows are in other parts.
 pub(super) async fn redeem(
     session: &FlightSession,
     query: Query,
 ) -> Result<(SchemaRef, Rows), Status> {
     let text = |error: QueryError| status(&error);
-    let Query { bound, schema, form, shard, .. } = query;
+    let Query { bound, schema, form, shard, parts, .. } = query;
+    let shards = session.query.database().shard_count();
+    if shard.is_some() && parts != shards {
+        return Err(Status::failed_precondition(format!(
+            "this ticket is of one part of {parts}, and the database has {shards} shards now: ask \
+             for GetFlightInfo again"
+        )));
+    }
     let prepared = prepared(session, &bound)?;
     let rows = bound_rows(&bound, prepared.statement())?;
     let outcome = match shard {

@@ -93,6 +93,9 @@ pub(super) struct Query {
     /// The shard that is read, where this is one part of several.
     #[prost(uint32, optional, tag = "5")]
     pub shard: Option<u32>,
+    /// How many parts there are then.
+    #[prost(uint32, tag = "6")]
+    pub parts: u32,
 }
 
 impl Ticket {
@@ -101,7 +104,7 @@ impl Ticket {
     /// Errors: UNAVAILABLE without randomness.
     pub(super) fn query(bound: Bound, schema: Bytes, form: Form) -> Result<Self, Status> {
         let id = Bytes::copy_from_slice(&random::<16>()?);
-        let query = Query { bound, schema, form, id, shard: None };
+        let query = Query { bound, schema, form, id, shard: None, parts: 0 };
         Ok(Ticket { promise: Some(Promise::Query(query)) })
     }
 
@@ -109,7 +112,7 @@ impl Ticket {
     /// a cancellation.
     pub(super) fn parts(self, shards: u32) -> Vec<Self> {
         let Some(Promise::Query(query)) = self.promise else { return vec![self] };
-        let part = |shard| Query { shard: Some(shard), ..query.clone() };
+        let part = |shard| Query { shard: Some(shard), parts: shards, ..query.clone() };
         let parts = (0..shards).map(part);
         parts.map(|part| Ticket { promise: Some(Promise::Query(part)) }).collect()
     }
@@ -191,7 +194,10 @@ mod tests {
         assert_eq!(query.shard, None);
         for (wanted, part) in (0..).zip(whole.parts(3)) {
             let part = opened(part);
-            assert_eq!(part, Promise::Query(Query { shard: Some(wanted), ..query.clone() }));
+            assert_eq!(
+                part,
+                Promise::Query(Query { shard: Some(wanted), parts: 3, ..query.clone() })
+            );
         }
         let count = Ticket::done(Promise::Count(1));
         assert_eq!(count.clone().parts(3), [count]);

@@ -1,12 +1,14 @@
 //! Seals on what clients carry between calls: tickets and handles of prepared statements.
 //!
-//! Invariant: what [`Seal::open`] gives was put in by [`Seal::close`] of the same service, for the
-//! same purpose, and has not expired. The key never leaves the process and ends with it, so that
-//! nobody can make a ticket but this service. The content can be read by whoever holds it.
+//! Invariant: what [`Seal::open`] gives was put in by [`Seal::close`] with the same key, for the
+//! same purpose, and has not expired. Only the service and its file have the key ([`key`]), so that
+//! nobody else can make a ticket. The content can be read by whoever holds it.
 //!
 //! ```text
 //! version 1 | purpose 1 | expires 8 | place 1 | content, or its digest | keyed hash of all before 32
 //! ```
+
+pub(super) mod key;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -134,7 +136,7 @@ impl Seal {
             .is_ok_and(|hash| blake3::keyed_hash(&self.key, body) == blake3::Hash::from(hash));
         if !is_ours || body[0] != VERSION || body[1] != purpose as u8 {
             return Err(Status::unauthenticated(format!(
-                "this {name} was not given out by this service since it started: ask for a new one"
+                "this {name} was not given out by this service: ask for a new one"
             )));
         }
         let expires: [u8; 8] = body[2..10].try_into().expect("eight bytes");
