@@ -101,6 +101,8 @@ pub const LEVELS_MAX: usize = 8;
 
 /// Most roles of a database.
 pub const ROLES_MAX: usize = 4096;
+/// Most tokens of a role.
+pub const TOKENS_MAX: usize = 64;
 /// Most views of which each reads the next: as deep is a query that reads the first one.
 pub const VIEW_DEPTH_MAX: usize = 16;
 /// Most bytes of the name of a role.

@@ -43,7 +43,8 @@ pub mod table;
 pub mod database;
 
 pub use access::{
-    EffectiveLevel, Grant, PasswordHash, Permission, Resource, Role, RoleOptions, Roles, View,
+    AccessToken, EffectiveLevel, Grant, PasswordHash, Permission, Resource, Role, RoleOptions,
+    Roles, View,
 };
 pub use admission::{DEFAULT_LEVEL, LevelId, LevelOptions, ServiceLevel, Terms, Workload};
 pub use clock::Deadline;

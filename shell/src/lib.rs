@@ -2,11 +2,11 @@
 //!
 //! Modules stand bottom-up: `allocator` is what the program takes memory from, `stderr` is what it
 //! tells people beside results, `thread` has the stack that statements need, `memory` divides what
-//! there is, `password` hashes, `text` and `output` know nothing of a database, `query` turns SQL
-//! into reads and writes of the engine, `session` runs pieces of text and prints what they give,
-//! `metrics` tells monitoring, `flight` serves clients, `cli` reads the command line, `plugin`
-//! helps authors of policies, `sstable` looks into files without a database, `repl` and `batch`
-//! feed a session, `iotune` measures a disk, `restore` brings a snapshot back.
+//! there is, `password` hashes, `token` makes secrets, `text` and `output` know nothing of a
+//! database, `query` turns SQL into reads and writes of the engine, `session` runs pieces of text
+//! and prints what they give, `metrics` tells monitoring, `flight` serves clients, `cli` reads the
+//! command line, `plugin` helps authors of policies, `sstable` looks into files without a database,
+//! `repl` and `batch` feed a session, `iotune` measures a disk, `restore` brings a snapshot back.
 
 pub mod allocator;
 mod stderr;
@@ -14,6 +14,7 @@ mod thread;
 mod exit;
 mod memory;
 mod password;
+mod token;
 pub mod text;
 pub mod output;
 pub mod query;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int32Array, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, Int32Array, RecordBatch};
 use arrow_flight::error::FlightError;
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::sql::{
@@ -124,18 +124,109 @@ fn a_wrong_password_and_a_wrong_name_are_refused_alike_and_not_for_ever() {
         assert!(said.iter().all(|text| text.contains("user or password is wrong")), "{said:?}");
         for n in 0.. {
             let refused = log_in(service, "ann", "wrong").await.err().unwrap();
-            if refused.message().contains("too many wrong passwords") {
+            if refused.message().contains("too many wrong passwords or tokens") {
                 break;
             }
             assert!(n < 50, "nobody counts");
         }
         let late = log_in(service, "ann", "ann-word").await.err().unwrap();
-        assert!(late.message().contains("too many wrong passwords of user 'ann'"), "{late}");
+        assert!(
+            late.message().contains("too many wrong passwords or tokens of user 'ann'"),
+            "{late}"
+        );
         // Another one is not held up.
         let mut root = log_in(service, "root", "root-word").await.unwrap();
         let events = "SELECT who FROM system.audit WHERE event = 'refused login'";
         let rows: usize = run(&mut root, events).await.iter().map(RecordBatch::num_rows).sum();
         assert!(rows > 5, "{rows}");
+    });
+}
+
+/// The token that a statement tells, from its answer.
+async fn token_of(client: &mut Client, text: &str) -> String {
+    let answer = run(client, text).await;
+    let told = answer[0].column(0).as_string::<i32>().value(0).to_owned();
+    told.lines().next().unwrap().to_owned()
+}
+
+async fn with_token(service: &Service, token: &str) -> Client {
+    let mut client = connect(service).await;
+    client.set_token(token.to_owned());
+    client
+}
+
+#[test]
+fn a_program_comes_by_a_token_until_it_is_dropped() {
+    served(async |service| {
+        let mut root = log_in(service, "root", "root-word").await.unwrap();
+        let mut ann = log_in(service, "ann", "ann-word").await.unwrap();
+        let own = token_of(&mut ann, "CREATE TOKEN ci OF ann").await;
+        let short = token_of(&mut root, "CREATE TOKEN short OF ann VALID FOR 1us").await;
+        let refused = refusal(&mut ann, "CREATE TOKEN mine OF root").await;
+        assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
+
+        let mut program = with_token(service, &own).await;
+        assert_eq!(run(&mut program, "SELECT v FROM t").await[0].num_rows(), 1);
+        let refused = refusal(&mut program, "SELECT v FROM other").await;
+        assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
+        // A session of its connection, as other clients have.
+        run(&mut program, "SET tidegate.bypass_cache = true").await;
+        let setting = "SHOW tidegate.bypass_cache";
+        assert_ne!(
+            run(&mut program, setting).await,
+            run(&mut with_token(service, &own).await, setting).await
+        );
+
+        let mut forged = own.clone();
+        forged.replace_range(
+            own.len() - 9..own.len() - 8,
+            if own.as_bytes()[own.len() - 9] == b'A' { "B" } else { "A" },
+        );
+        for wrong in [&*short, &forged, "tgt.x", "tgt...", "tgt.YW5u.Y2k."] {
+            let refused = refusal(&mut with_token(service, wrong).await, "SELECT 1").await;
+            assert_eq!(refused.code(), Code::Unauthenticated, "{wrong}: {refused}");
+        }
+        let told = run(&mut root, "SELECT what FROM system.audit WHERE event = 'login'").await;
+        let told: Vec<_> =
+            told.iter().flat_map(|rows| rows.column(0).as_string::<i32>().iter()).collect();
+        let of_tokens = told.iter().filter(|what| what.unwrap().contains("with token ci"));
+        assert_eq!(of_tokens.count(), 2, "once a connection: {told:?}");
+        // Nothing keeps the text.
+        for table in ["audit", "traces", "tokens"] {
+            let rows =
+                format!("{:?}", run(&mut root, &format!("SELECT * FROM system.{table}")).await);
+            assert!(!rows.contains(&own), "system.{table}");
+        }
+        run(&mut ann, "DROP TOKEN ci OF ann").await;
+        let refused = refusal(&mut program, "SELECT 1").await;
+        assert_eq!(refused.code(), Code::Unauthenticated, "{refused}");
+    });
+}
+
+#[test]
+fn python_comes_by_a_token() {
+    if !has_driver("python by a token") {
+        return;
+    }
+    served(async |service| {
+        let mut ann = log_in(service, "ann", "ann-word").await.unwrap();
+        let token = token_of(&mut ann, "CREATE TOKEN ci FOR ROLE ann VALID FOR 90d").await;
+        let script = "import sys, adbc_driver_flightsql.dbapi as dbapi, pyarrow.flight as flight\n\
+                      key = 'adbc.flight.sql.authorization_header'\n\
+                      options = {key: 'Bearer ' + sys.argv[2]}\n\
+                      with dbapi.connect(sys.argv[1], db_kwargs=options, autocommit=True) as c:\n\
+                      \x20   with c.cursor() as cursor:\n\
+                      \x20       cursor.execute('SELECT v FROM t')\n\
+                      \x20       print(cursor.fetchall())\n\
+                      header = (b'authorization', b'Bearer ' + sys.argv[2].encode())\n\
+                      client = flight.connect(sys.argv[1])\n\
+                      call = flight.FlightCallOptions(headers=[header])\n\
+                      print(len(list(client.list_actions(call))) > 3)\n";
+        let address = format!("grpc://{}", service.address);
+        let output =
+            Command::new(python()).args(["-c", script, &address, &token]).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "[(7,)]\nTrue\n", "{errors}");
     });
 }
 

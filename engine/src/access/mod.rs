@@ -22,6 +22,6 @@ mod tests;
 
 pub use effective::{EffectiveLevel, Origin, effective};
 pub use right::{Grant, Permission, Resource};
-pub use role::{PasswordHash, Role, RoleOptions};
+pub use role::{AccessToken, PasswordHash, Role, RoleOptions};
 pub use roles::Roles;
 pub use view::View;

@@ -21,9 +21,11 @@ use crate::schema::{TableId, TableSchema, UserType};
 pub const DEFAULT_KEYSPACE: &str = "default";
 /// Newest format that this build reads. 2 has columns of collections, tuples
 /// and user types; from 3 on the checksum covers the version as well, and the shards have ledgers;
-/// 4 has columns that were dropped; 5 has roles; 6 has views.
-pub(super) const FORMAT_VERSION: u32 = 6;
-/// What is written where there are no views. A build that knows of none would lose them.
+/// 4 has columns that were dropped; 5 has roles; 6 has views; 7 has tokens of roles.
+pub(super) const FORMAT_VERSION: u32 = 7;
+/// What is written where there are no tokens. A build that knows of none would lose them.
+const FORMAT_WITHOUT_TOKENS: u32 = 6;
+/// What is written where there are no views either. A build that knows of none would lose them.
 const FORMAT_WITHOUT_VIEWS: u32 = 5;
 /// What is written where there are no roles either. A build that knows of none must not open a
 /// catalog that has some: it would ask nobody who they are.
@@ -294,10 +296,14 @@ impl Catalog {
     /// Bytes of the catalog file.
     pub(super) fn encode(&self) -> Vec<u8> {
         let body = serde_json::to_vec_pretty(self).expect("a catalog is plain data");
-        let version = match (self.views.is_empty(), self.roles.is_empty()) {
-            (false, _) => FORMAT_VERSION,
-            (true, false) => FORMAT_WITHOUT_VIEWS,
-            (true, true) => FORMAT_WITHOUT_ROLES,
+        let version = if self.roles.iter().any(|(_, role)| !role.tokens.is_empty()) {
+            FORMAT_VERSION
+        } else if !self.views.is_empty() {
+            FORMAT_WITHOUT_TOKENS
+        } else if !self.roles.is_empty() {
+            FORMAT_WITHOUT_VIEWS
+        } else {
+            FORMAT_WITHOUT_ROLES
         };
         let front = format!("tidegate-catalog {version} ");
         let crc = checksum(version, &front, &body);

@@ -357,6 +357,10 @@ mod tests {
         "TABLE",
     ];
 
+    /// What follows DROP.
+    const DROPPED: &[&str] =
+        &["KEYSPACE", "POLICY", "ROLE", "SERVICE LEVEL", "TABLE", "TOKEN", "TYPE", "VIEW"];
+
     #[tokio::test]
     async fn the_words_before_decide_what_is_offered() {
         let directory = tempfile::tempdir().unwrap();
@@ -374,10 +378,7 @@ mod tests {
             ("DROP TABLE IF EXISTS re|", vec!["reading"]),
             ("TRUNCATE TABLE re|", vec!["reading"]),
             ("USE |", vec!["default", "weather"]),
-            (
-                "DROP |",
-                vec!["KEYSPACE", "POLICY", "ROLE", "SERVICE LEVEL", "TABLE", "TYPE", "VIEW"],
-            ),
+            ("DROP |", DROPPED.to_vec()),
             ("REC|", vec!["RECORD"]),
             ("RECORD TRACE |", vec!["STOP", "TO"]),
             ("SELECT * FROM repl|", vec!["replay_policy("]),
@@ -488,6 +489,7 @@ mod tests {
         "CREATE USER u WITH PASSWORD 'x'",
         "CREATE SERVICE LEVEL x WITH timeout = 5ms AND workload_type = 'batch'",
         "CREATE TABLE t (a int PRIMARY KEY)",
+        "CREATE TOKEN t OF r",
         "CREATE VIEW v AS SELECT value FROM reading",
         "CREATE OR REPLACE VIEW v AS SELECT value FROM reading",
         "CREATE TYPE t (a int)",
@@ -503,6 +505,7 @@ mod tests {
         "DROP ROLE r",
         "DROP SERVICE LEVEL x",
         "DROP TABLE reading",
+        "DROP TOKEN t OF r",
         "DROP TYPE t",
         "DROP VIEW reading",
         "EXPLAIN SELECT 1",
@@ -521,6 +524,7 @@ mod tests {
         "LIST PERMISSIONS",
         "LIST ROLES",
         "LIST ROLES OF r NORECURSIVE",
+        "LIST TOKENS",
         "RECORD TRACE STOP",
         "RECORD TRACE TO 'f'",
         "REVOKE ALL ON ADMINISTRATION FROM r",

@@ -2,8 +2,8 @@
 
 use futures::future::BoxFuture;
 
-use crate::access::{Grant, Permission, Resource, Role, RoleOptions};
-use crate::config::{ROLE_NAME_BYTES_MAX, ROLES_MAX};
+use crate::access::{AccessToken, Grant, Permission, Resource, Role, RoleOptions};
+use crate::config::{ROLE_NAME_BYTES_MAX, ROLES_MAX, TOKENS_MAX};
 use crate::database::catalog::Catalog;
 use crate::database::database::Database;
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ impl Database {
     ) -> BoxFuture<'static, Result<()>> {
         let (database, name) = (self.clone(), name.to_owned());
         self.uninterrupted(async move {
-            check_role_name(&name)?;
+            check_name("role", &name)?;
             let catalog = database.catalog();
             if catalog.roles().get(&name).is_some() {
                 return match if_not_exists {
@@ -77,6 +77,50 @@ impl Database {
             let mut changed = catalog.changed();
             changed.roles_mut().remove(&name);
             database.publish(changed).await
+        })
+    }
+
+    /// Gives a role a token of this name: whoever has the text of which `token` keeps the digest
+    /// comes as the role.
+    ///
+    /// Errors: `NotFound`; `Exists`; `Invalid` for an impossible name, or where the role has
+    /// [`TOKENS_MAX`] tokens; `Io`.
+    pub fn create_token(
+        &self,
+        role: &str,
+        name: &str,
+        token: AccessToken,
+    ) -> BoxFuture<'static, Result<()>> {
+        let (of, name) = (role.to_owned(), name.to_owned());
+        self.change_role(role, move |_, role| {
+            check_name("token", &name)?;
+            if role.tokens.contains_key(&name) {
+                return Err(Error::Exists { kind: "token", name });
+            }
+            if role.tokens.len() >= TOKENS_MAX {
+                return Err(Error::invalid(format!(
+                    "role '{of}' has {TOKENS_MAX} tokens, which is most: drop one first (DROP TOKEN x \
+                     OF {of})"
+                )));
+            }
+            role.tokens.insert(name, token);
+            Ok(())
+        })
+    }
+
+    /// Takes a token from a role. It holds no more from the next call on.
+    ///
+    /// Errors: `NotFound` for the role or the token; `Io`.
+    pub fn drop_token(
+        &self,
+        role: &str,
+        name: &str,
+        if_exists: bool,
+    ) -> BoxFuture<'static, Result<()>> {
+        let name = name.to_owned();
+        self.change_role(role, move |_, role| match role.tokens.remove(&name) {
+            None if !if_exists => Err(Error::NotFound { kind: "token", name }),
+            _ => Ok(()),
         })
     }
 
@@ -201,13 +245,13 @@ fn known(catalog: &Catalog, role: &str) -> Result<()> {
 }
 
 /// Errors: `Invalid` for a name that no credentials could carry.
-fn check_role_name(name: &str) -> Result<()> {
+fn check_name(kind: &str, name: &str) -> Result<()> {
     let fits = (1..=ROLE_NAME_BYTES_MAX).contains(&name.len())
         && !name.contains(|c: char| c == ':' || c.is_control());
     match fits {
         true => Ok(()),
         false => Err(Error::invalid(format!(
-            "'{}' cannot name a role: use 1 to {ROLE_NAME_BYTES_MAX} bytes without ':' and control \
+            "'{}' cannot name a {kind}: use 1 to {ROLE_NAME_BYTES_MAX} bytes without ':' and control \
              characters",
             name.escape_debug()
         ))),

@@ -3,6 +3,7 @@
 //! | header `authorization` | what it costs |
 //! |---|---|
 //! | `Bearer`, the token of a handshake | a look-up |
+//! | `Bearer`, a token of a role | a digest and a look-up |
 //! | `Basic`, as some clients send with every call | a hash on each connection, then look-ups |
 //! | none, on a connection with a client's certificate | a look-up |
 //!
@@ -21,7 +22,7 @@ use arrow_flight::{
 use futures::FutureExt;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::attempts::Attempts;
+use super::attempts::{Attempt, Attempts};
 use super::identity::Identity;
 use crate::flight::connections::Link;
 use crate::flight::error::refusal;
@@ -30,6 +31,7 @@ use crate::flight::service::State;
 use crate::flight::session::{authorization, credentials};
 use crate::password::{Busy, Passwords};
 use crate::query::{AuditEvent, Caller};
+use crate::token;
 
 /// When to log in again while many do.
 const BUSY: Duration = Duration::from_secs(1);
@@ -105,14 +107,17 @@ impl Guard {
     /// The role that a request comes as. It may log in at this moment.
     async fn role(&self, Claim { authorization, link }: Claim) -> Result<Arc<str>, Status> {
         let role = match authorization {
+            Some(("bearer", token)) if token::is_one(&token) => {
+                self.role_of_token(&token, &link)?
+            }
             Some(("bearer", token)) => self.state.sessions().role_of(&token)?,
             Some((_, encoded)) => self.role_of_password(&encoded, &link).await?,
             None => match link.certificate {
                 Some(name) => name,
                 None => {
                     return Err(Status::unauthenticated(
-                        "the header 'authorization' is missing: connect with user and password, or \
-                         with the certificate of a client",
+                        "the header 'authorization' is missing: connect with user and password, with \
+                         a token, or with the certificate of a client",
                     ));
                 }
             },
@@ -121,6 +126,49 @@ impl Guard {
             Some(_) => Ok(role),
             None => Err(Status::unauthenticated(format!("role '{role}' may not log in"))),
         }
+    }
+
+    /// The role of which this is a token that holds.
+    fn role_of_token(&self, text: &str, link: &Link) -> Result<Arc<str>, Status> {
+        let said = token::read(text);
+        let now_us = self.state.database().clock().wall_us();
+        let catalog = self.state.database().catalog();
+        let known = said.as_ref().and_then(|said| {
+            let token = catalog.roles().get(&said.role)?.tokens.get(&said.name)?;
+            (said.is_of(&token.digest) && token.holds_at(now_us)).then_some(said)
+        });
+        let sessions = self.state.sessions();
+        let peer = link.peer.unwrap_or(IpAddr::from([0, 0, 0, 0]));
+        if let Some(said) = known {
+            let mark = self.state.seal().mark(&[text]);
+            if !sessions.is_marked(link.connection, &mark) {
+                sessions.mark(link.connection, mark);
+                let whose = format!("from {peer} with token {}", said.name);
+                sessions.audit(AuditEvent::Login, &said.role, &whose);
+            }
+            return Ok(said.role.as_str().into());
+        }
+        // Nobody finds a token by trying. The limit keeps the audit log readable.
+        let user = said.map_or(String::new(), |said| said.role);
+        self.begin_attempt(peer, &user)?;
+        self.note(AuditEvent::RefusedLogin, &user, peer);
+        Err(Status::unauthenticated(
+            "this token was never given out, was dropped, or has expired: CREATE TOKEN makes one",
+        ))
+    }
+
+    /// Counts an attempt to log in, if there were not too many.
+    fn begin_attempt(&self, peer: IpAddr, user: &str) -> Result<Attempt, Status> {
+        let now_ns = self.state.database().clock().monotonic_ns();
+        self.attempts.begin(peer, user, now_ns).map_err(|wait| {
+            let wait = Duration::from_secs(wait.as_secs() + 1);
+            let text = format!(
+                "too many wrong passwords or tokens of user '{user}' or from {peer}: try again in \
+                 {} s",
+                wait.as_secs()
+            );
+            refusal(text, wait)
+        })
     }
 
     /// The role whose name and password these are, in base 64.
@@ -139,15 +187,7 @@ impl Guard {
             return Ok(user.into());
         }
         let peer = link.peer.unwrap_or(IpAddr::from([0, 0, 0, 0]));
-        let now_ns = self.state.database().clock().monotonic_ns();
-        let attempt = self.attempts.begin(peer, &user, now_ns).map_err(|wait| {
-            let wait = Duration::from_secs(wait.as_secs() + 1);
-            let text = format!(
-                "too many wrong passwords of user '{user}' or from {peer}: try again in {} s",
-                wait.as_secs()
-            );
-            refusal(text, wait)
-        })?;
+        let attempt = self.begin_attempt(peer, &user)?;
         match self.passwords.verify(password, hash).await {
             Ok(true) => {
                 self.attempts.give_back(attempt);

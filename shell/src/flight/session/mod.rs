@@ -1,5 +1,5 @@
 //! Sessions of clients: one for every token that a handshake gave out, and one for every connection
-//! and user that come without a token.
+//! and user that come without one.
 //!
 //! Invariant: at most [`SESSIONS_MAX`] sessions and [`SESSIONS_PER_USER_MAX`] of one user. A
 //! session whose calls or results are still running is never ended, nor is one that its client
@@ -37,6 +37,7 @@ use super::outgoing::{Endpoints, Form};
 use super::seal::{Mark, random};
 use crate::password::Passwords;
 use crate::query::{self, AuditEvent, Caller, QueryMemory, SessionOptions, Statement};
+use crate::token;
 
 /// Sessions kept.
 const SESSIONS_MAX: usize = 4096;
@@ -398,7 +399,7 @@ fn connection<T>(request: &Request<T>) -> Connection {
 /// The session that a request is for.
 fn name<T>(request: &Request<T>, caller: &Caller) -> Name {
     match authorization(request.metadata()) {
-        Some(("bearer", token)) => Name::Token(token.to_owned()),
+        Some(("bearer", token)) if !token::is_one(token) => Name::Token(token.to_owned()),
         _ => Name::Connection(connection(request), user_of(caller, request.metadata())),
     }
 }

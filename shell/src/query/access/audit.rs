@@ -39,6 +39,8 @@ const WORDS: &[(&[&str], AuditEvent)] = &[
     (&["create", "role"], AuditEvent::Roles),
     (&["alter", "role"], AuditEvent::Roles),
     (&["drop", "role"], AuditEvent::Roles),
+    (&["create", "token"], AuditEvent::Roles),
+    (&["drop", "token"], AuditEvent::Roles),
     (&["create", "user"], AuditEvent::Roles),
     (&["alter", "user"], AuditEvent::Roles),
     (&["drop", "user"], AuditEvent::Roles),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// Nanoseconds of the units of a duration.
-const UNITS: [(&str, u64); 7] = [
+const UNITS: [(&str, u64); 8] = [
     ("ns", 1),
     ("us", 1_000),
     ("µs", 1_000),
@@ -13,6 +13,7 @@ const UNITS: [(&str, u64); 7] = [
     ("s", 1_000_000_000),
     ("m", 60_000_000_000),
     ("h", 3_600_000_000_000),
+    ("d", 86_400_000_000_000),
 ];
 
 /// The duration that tokens begin with, and how many of them it is.

@@ -8,6 +8,7 @@ use super::access::grant::{Grant, Revoke};
 use super::access::level::{AttachLevel, DetachLevel};
 use super::access::list::{ListPermissions, ListRolesOf};
 use super::access::role::{AlterRole, CreateRole, CreateUser, DropRole};
+use super::access::token::{CreateToken, DropToken, ListTokens};
 use super::attach::{Attach, Detach, ImportSstables};
 use super::cache::{AlterCache, InvalidateCache};
 use super::compact::{CancelCompaction, Compact};
@@ -559,6 +560,27 @@ pub static STATEMENTS: &[StatementRow] = &[
         reader: Reader::Own(own::<DropRole>),
         help: &[Help::Name(Topic::Roles, "DROP ROLE")],
         ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "CREATE TOKEN",
+        reader: Reader::Own(own::<CreateToken>),
+        help: &[Help::Name(Topic::Roles, "CREATE TOKEN t OF r")],
+        continues: Continues::Nothing,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "DROP TOKEN",
+        reader: Reader::Own(own::<DropToken>),
+        help: &[Help::Name(Topic::Roles, "DROP TOKEN")],
+        continues: Continues::Nothing,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "LIST TOKENS",
+        aliases: &["SHOW TOKENS"],
+        reader: Reader::Own(own::<ListTokens>),
+        help: &[Help::Name(Topic::Roles, "LIST TOKENS")],
+        ..StatementRow::SHOW
     },
     StatementRow {
         words: "GRANT",

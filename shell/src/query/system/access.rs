@@ -1,11 +1,11 @@
-//! The tables `system.roles`, `system.permissions` and `system.audit`: who may do what, and who did
-//! what concerns all.
+//! The tables `system.roles`, `system.permissions`, `system.tokens` and `system.audit`: who may do
+//! what, how programs come as somebody, and who did what concerns all.
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, BooleanArray, StringArray, TimestampMicrosecondArray};
 use datafusion::arrow::datatypes::{DataType, Field};
-use tidegate_engine::{Grant, Resource, Role, Roles};
+use tidegate_engine::{AccessToken, Grant, Resource, Role, Roles};
 
 use super::columns::{count, counts, moment, optional, text, texts};
 use crate::query::access::AuditRecord;
@@ -16,6 +16,7 @@ use crate::query::engine::Engine;
 pub enum Access {
     Roles,
     Permissions,
+    Tokens,
     Audit,
 }
 
@@ -24,6 +25,7 @@ impl Access {
         match self {
             Access::Roles => "roles",
             Access::Permissions => "permissions",
+            Access::Tokens => "tokens",
             Access::Audit => "audit",
         }
     }
@@ -32,6 +34,7 @@ impl Access {
         match self {
             Access::Roles => role_fields(),
             Access::Permissions => permission_fields(),
+            Access::Tokens => token_fields(),
             Access::Audit => audit_fields(),
         }
     }
@@ -41,6 +44,7 @@ impl Access {
         match self {
             Access::Roles => role_columns(catalog.roles().iter().collect()),
             Access::Permissions => permission_columns(catalog.roles(), None, |_| true),
+            Access::Tokens => token_columns(catalog.roles().iter().collect()),
             Access::Audit => audit_columns(&database.journal().audit().all()),
         }
     }
@@ -100,6 +104,37 @@ pub fn permission_columns(
         texts(all.iter().map(|(name, _)| *name)),
         texts(all.iter().map(|(_, grant)| grant.resource.to_string())),
         texts(all.iter().map(|(_, grant)| grant.permission.name())),
+    ]
+}
+
+/// A row a token. The text of a token is told to whoever makes it, and kept nowhere.
+pub fn token_fields() -> Vec<Field> {
+    vec![
+        text("role"),
+        text("token"),
+        Field::new("created_at", moment(), false),
+        Field::new("expires_at", moment(), true),
+    ]
+}
+
+/// Those of these roles.
+pub fn token_columns(roles: Vec<(&str, &Role)>) -> Vec<ArrayRef> {
+    let of_role = |(role, of): (&'_ str, &'_ Role)| -> Vec<_> {
+        let tokens = of.tokens.iter();
+        let token = |(name, token): (&String, &AccessToken)| {
+            (role.to_owned(), name.clone(), token.created_us, token.expires_us)
+        };
+        tokens.map(token).collect()
+    };
+    let all: Vec<_> = roles.into_iter().flat_map(of_role).collect();
+    let moments = |of: Vec<Option<i64>>| -> ArrayRef {
+        Arc::new(TimestampMicrosecondArray::from(of).with_timezone("UTC"))
+    };
+    vec![
+        texts(all.iter().map(|(role, ..)| role.as_str())),
+        texts(all.iter().map(|(_, name, ..)| name.as_str())),
+        moments(all.iter().map(|(_, _, created_us, _)| Some(*created_us)).collect()),
+        moments(all.iter().map(|(.., expires_us)| *expires_us).collect()),
     ]
 }
 

@@ -55,7 +55,7 @@ pub enum SystemTable {
 }
 
 impl SystemTable {
-    pub const ALL: [SystemTable; 29] = [
+    pub const ALL: [SystemTable; 30] = [
         SystemTable::Tables,
         SystemTable::Views,
         SystemTable::Columns,
@@ -84,6 +84,7 @@ impl SystemTable {
         SystemTable::HotPartitions,
         SystemTable::Access(Access::Roles),
         SystemTable::Access(Access::Permissions),
+        SystemTable::Access(Access::Tokens),
         SystemTable::Access(Access::Audit),
     ];
 

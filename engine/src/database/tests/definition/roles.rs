@@ -1,8 +1,9 @@
 //! Roles: what the catalog takes and keeps of them.
 
 use super::*;
-use crate::access::{PasswordHash, Permission, Resource, RoleOptions};
+use crate::access::{AccessToken, PasswordHash, Permission, Resource, RoleOptions};
 use crate::admission::LevelOptions;
+use crate::config::TOKENS_MAX;
 use crate::error::Error;
 
 fn login(hash: &str) -> RoleOptions {
@@ -104,6 +105,47 @@ async fn what_no_role_can_be_or_have_is_refused_and_changes_nothing() {
     database.close().await.unwrap();
 }
 
+fn token(digest: &str, expires_us: Option<i64>) -> AccessToken {
+    AccessToken { digest: digest.to_owned(), created_us: 1, expires_us }
+}
+
+#[tokio::test]
+async fn tokens_stay_over_a_restart_and_go_with_their_role() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open_in(&directory).await;
+    database.create_role("ann", RoleOptions::default(), false).await.unwrap();
+    database.create_token("ann", "ci", token("d1", Some(5))).await.unwrap();
+    database.create_token("ann", "ops", token("d2", None)).await.unwrap();
+    let again = database.create_token("ann", "ci", token("d3", None)).await;
+    assert!(matches!(again, Err(Error::Exists { kind: "token", .. })), "{again:?}");
+    let nobody = database.create_token("bob", "ci", token("d3", None)).await;
+    assert!(matches!(nobody, Err(Error::NotFound { kind: "role", .. })), "{nobody:?}");
+    let unfit = database.create_token("ann", "a:b", token("d3", None)).await.unwrap_err();
+    assert!(unfit.to_string().contains("cannot name a token"), "{unfit}");
+    for number in 2..TOKENS_MAX {
+        database.create_token("ann", &format!("t{number}"), token("d", None)).await.unwrap();
+    }
+    let many = database.create_token("ann", "more", token("d", None)).await.unwrap_err();
+    assert!(many.to_string().contains("64 tokens, which is most"), "{many}");
+    database.close().await.unwrap();
+
+    let database = open_in(&directory).await;
+    let tokens = || database.catalog().roles().get("ann").unwrap().tokens.clone();
+    assert_eq!((tokens().len(), &tokens()["ci"]), (TOKENS_MAX, &token("d1", Some(5))));
+    assert!(tokens()["ci"].holds_at(4) && !tokens()["ci"].holds_at(5));
+    assert!(tokens()["ops"].holds_at(i64::MAX));
+    assert!(!format!("{:?}", tokens()).contains("d1"), "nobody is shown a digest");
+    database.drop_token("ann", "ci", false).await.unwrap();
+    assert!(!tokens().contains_key("ci"));
+    let gone = database.drop_token("ann", "ci", false).await;
+    assert!(matches!(gone, Err(Error::NotFound { kind: "token", .. })), "{gone:?}");
+    database.drop_token("ann", "ci", true).await.unwrap();
+    database.drop_role("ann", false).await.unwrap();
+    database.create_role("ann", RoleOptions::default(), false).await.unwrap();
+    assert!(tokens().is_empty(), "the next role of this name is another one");
+    database.close().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_catalog_with_roles_is_none_that_builds_without_them_open() {
     let directory = tempfile::tempdir().unwrap();
@@ -116,6 +158,10 @@ async fn a_catalog_with_roles_is_none_that_builds_without_them_open() {
     database.create_keyspace("k", false).await.unwrap();
     assert_eq!(format(), "4");
     database.create_role("a", RoleOptions::default(), false).await.unwrap();
+    assert_eq!(format(), "5");
+    database.create_token("a", "ci", token("d", None)).await.unwrap();
+    assert_eq!(format(), "7", "a build without tokens must not lose them");
+    database.drop_token("a", "ci", false).await.unwrap();
     assert_eq!(format(), "5");
     database.drop_role("a", false).await.unwrap();
     assert_eq!(format(), "4");

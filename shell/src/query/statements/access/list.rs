@@ -36,7 +36,7 @@ fn roles_schema() -> SchemaRef {
 }
 
 /// Everyone may look at what is its own.
-fn needs_of(role: Option<&Name>, session: &Session) -> Vec<Need> {
+pub(super) fn needs_of(role: Option<&Name>, session: &Session) -> Vec<Need> {
     let of = role.map(|role| role.value.as_str());
     match of.is_some() && of == session.caller().role() {
         true => Vec::new(),

@@ -1,9 +1,11 @@
-//! Statements about roles: what they are, what they may do, and which service level they have.
+//! Statements about roles: what they are, what they may do, how somebody comes as one, and which
+//! service level they have.
 
 pub mod grant;
 pub mod level;
 pub mod list;
 pub mod role;
+pub mod token;
 
 use sqlparser::tokenizer::Token;
 

@@ -106,6 +106,54 @@ async fn roles_are_made_listed_changed_and_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_are_made_listed_and_dropped_by_their_role_and_by_superusers() {
+    let world = world().await;
+    world.run("CREATE ROLE root WITH SUPERUSER = true AND LOGIN = true").await;
+    let (root, ann) = (world.as_role("root"), world.as_role("ann"));
+    let told = run(&ann, "CREATE TOKEN ci OF ann").await.unwrap();
+    assert!(told.starts_with("tgt.") && told.contains("told only now"), "{told}");
+    run(&root, "CREATE TOKEN 'a b' FOR ROLE ann VALID FOR 1h").await.unwrap();
+    run(&root, "CREATE TOKEN own OF root").await.unwrap();
+    let list = "SELECT role, token, CAST(expires_at - created_at AS text) AS valid \
+                FROM system.tokens";
+    insta::assert_snapshot!(world.rows(list).await, @r"
+    +------+-------+-------------------------------------+
+    | role | token | valid                               |
+    +------+-------+-------------------------------------+
+    | ann  | a b   | 0 days 1 hours 0 mins 0.000000 secs |
+    | ann  | ci    |                                     |
+    | root | own   |                                     |
+    +------+-------+-------------------------------------+
+    ");
+    assert_eq!(run(&ann, "LIST TOKENS OF ann").await.unwrap(), "2");
+    assert_eq!(run(&root, "SHOW TOKENS").await.unwrap(), "3");
+    for text in
+        ["LIST TOKENS", "LIST TOKENS OF root", "CREATE TOKEN x OF root", "DROP TOKEN own OF root"]
+    {
+        let error = run(&ann, text).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Denied, "{text}: {error}");
+    }
+    assert_eq!(run(&ann, "DROP TOKEN ci OF ann").await.unwrap(), "Token ci of role ann is gone.");
+    run(&ann, "DROP TOKEN IF EXISTS ci OF ann").await.unwrap();
+    for (text, kind, says) in [
+        ("CREATE TOKEN 'a b' OF ann", ErrorKind::Exists, "'a b'"),
+        ("CREATE TOKEN x OF anna", ErrorKind::NotFound, "'anna'"),
+        ("CREATE TOKEN x", ErrorKind::Syntax, "OF"),
+        ("CREATE TOKEN x OF ann VALID", ErrorKind::Syntax, "the end"),
+        ("CREATE TOKEN x OF ann VALID FOR 0s", ErrorKind::Invalid, "never holds"),
+        ("CREATE TOKEN 'x:y' OF ann", ErrorKind::Invalid, "cannot name a token"),
+        ("DROP TOKEN ci OF ann", ErrorKind::NotFound, "'ci'"),
+        ("LIST TOKENS OF anna", ErrorKind::NotFound, "'anna'"),
+    ] {
+        let error = world.error(text).await;
+        assert_eq!(error.kind, kind, "{text}: {error}");
+        assert!(error.message.contains(says), "{text}: {error}");
+    }
+    world.run("DROP ROLE ann").await;
+    assert_eq!(world.column("SELECT token FROM system.tokens").await, ["own"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permissions_are_granted_listed_and_revoked() {
     let world = world().await;
     world.run("CREATE ROLE team").await;
