@@ -287,6 +287,9 @@ impl BatchBuilder {
     /// Goes once over the cells, which come in the order of columns.
     #[inline]
     fn push_flat(&mut self, flat: &FlatRow) -> Result<()> {
+        if self.layout.regular.is_empty() {
+            return Ok(());
+        }
         let mut wanted = self.layout.regular.iter();
         let mut next = wanted.next();
         for (id, value) in flat.values(self.now_seconds) {

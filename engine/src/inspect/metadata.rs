@@ -316,7 +316,7 @@ fn flag(input: &mut Input<'_>) -> Parsed<bool> {
     match input.u8()? {
         0 => Ok(false),
         1 => Ok(true),
-        other => Err(Fault::Bad { at, wanted: "0 or 1".into(), found: other.to_string() }),
+        other => Err(Fault::bad(at, "0 or 1", other)),
     }
 }
 

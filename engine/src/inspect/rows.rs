@@ -496,15 +496,9 @@ fn used_up(body: &Input<'_>) -> Parsed<()> {
     }
 }
 
-/// A fault within a body as one of the input: a body cannot be made longer.
+/// A fault within a body as one of the input.
 fn within(fault: Fault, body_at: u64, size: u64) -> Fault {
-    match fault {
-        Fault::Short { needed } => {
-            let wanted = format!("a body of at least {needed} bytes");
-            Fault::Bad { at: body_at, wanted, found: format!("{size} bytes") }
-        }
-        Fault::Bad { at, wanted, found } => Fault::Bad { at: body_at + at, wanted, found },
-    }
+    fault.within((body_at, size), |needed| format!("a body of at least {needed} bytes"))
 }
 
 fn timestamp(input: &mut Input<'_>, layout: &StoredLayout) -> Parsed<i64> {

@@ -54,6 +54,19 @@ impl Fragment {
         }
     }
 
+    /// Whether it is a row with a clustering key.
+    pub(crate) fn is_row(&self) -> bool {
+        matches!(self, Fragment::Row { .. } | Fragment::FlatRow(_))
+    }
+
+    /// The row as the row cache keeps it, if it is one.
+    pub(crate) fn flat(&self) -> Option<&FlatRow> {
+        match self {
+            Fragment::FlatRow(flat) => Some(flat),
+            _ => None,
+        }
+    }
+
     /// A row in its other form; anything else stays.
     pub fn thawed(self) -> Fragment {
         match self {

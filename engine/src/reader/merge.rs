@@ -111,9 +111,12 @@ impl MergeSource {
         }
     }
 
-    /// Appends the next merged fragment; false at the end.
-    async fn step(&mut self, out: &mut VecDeque<Fragment>) -> Result<bool> {
-        if self.in_partition { self.step_inside(out).await } else { self.open_next(out).await }
+    /// Appends the next merged fragment, or rows up to a length of `out`; false at the end.
+    async fn step(&mut self, out: &mut VecDeque<Fragment>, target: usize) -> Result<bool> {
+        match self.in_partition {
+            true => self.step_inside(out, target).await,
+            false => self.open_next(out).await,
+        }
     }
 
     async fn open_next(&mut self, out: &mut VecDeque<Fragment>) -> Result<bool> {
@@ -167,7 +170,7 @@ impl MergeSource {
         Ok(true)
     }
 
-    async fn step_inside(&mut self, out: &mut VecDeque<Fragment>) -> Result<bool> {
+    async fn step_inside(&mut self, out: &mut VecDeque<Fragment>, target: usize) -> Result<bool> {
         while let Some(at) = self.unplaced.last().copied() {
             let front = self.inputs[at].front().await?;
             debug_assert!(front.is_some(), "a source ended in the middle of a partition");
@@ -201,14 +204,30 @@ impl MergeSource {
             self.unplaced.push(next);
         }
         if self.unplaced.len() == 1
-            && let Some(Fragment::FlatRow(_)) = self.inputs[first].buffer.front()
+            && self.inputs[first].buffer.front().is_some_and(Fragment::is_row)
         {
-            // What no other source changes is handed on as it is.
-            out.extend(self.inputs[first].buffer.pop_front());
+            self.hand_on(first, out, target);
             return Ok(true);
         }
         self.merge_first(out);
         Ok(true)
+    }
+
+    /// Hands on rows of an input as they are, at least one: what no other source changes, as far as
+    /// they stand before all that the others have next.
+    fn hand_on(&mut self, from: usize, out: &mut VecDeque<Fragment>, target: usize) {
+        let before = out.len();
+        let next = self.order.last().copied();
+        loop {
+            out.extend(self.inputs[from].buffer.pop_front());
+            let row = self.inputs[from].buffer.front().filter(|next| next.is_row());
+            let Some(row) = row.filter(|_| out.len() < target) else { break };
+            let other = next.map(|next| &self.inputs[next].buffer[0]);
+            if other.is_some_and(|other| compare(self.direction, row, other).is_ge()) {
+                break;
+            }
+        }
+        debug_assert!(out.len() > before, "no row of input {from} is handed on");
     }
 
     /// Puts an input where its next fragment belongs among those of the others.
@@ -301,7 +320,7 @@ impl FragmentSource for MergeSource {
             let target = before + FRAGMENTS_PER_FILL_MAX;
             while out.len() < target {
                 let from = out.len();
-                let has_more = self.step(out).await?;
+                let has_more = self.step(out, target).await?;
                 if let Some(check) = &mut self.check {
                     out.range(from..).for_each(|fragment| check.pass(fragment));
                 }
@@ -347,6 +366,67 @@ mod tests {
                 panic!("a partition begins with its start");
             };
             assert_eq!(deletion.map(|deletion| deletion.timestamp), Some(3), "{order:?}");
+        }
+    }
+
+    /// Runs of rows are handed on as they are, and rows of several sources are merged between them.
+    #[test]
+    fn runs_of_rows_end_where_another_source_has_something() {
+        let key = || PartitionKey::from_bytes(*b"k");
+        let row = |timestamp| Row {
+            liveness: Some(crate::mutation::Liveness::at(timestamp)),
+            ..Row::default()
+        };
+        let source = |rows: Vec<u16>, timestamp, deleted: Option<u16>| {
+            let memtable = Memtable::new(Rc::default());
+            let mut mutation = Mutation::new(TableId(1), key());
+            let ordered = |number: u16| ClusteringKey::from_ordered(number.to_be_bytes());
+            let all = rows.into_iter().map(|number| (ordered(number), row(timestamp)));
+            mutation.rows.extend(all);
+            if let Some(number) = deleted {
+                let tombstone = Tombstone { timestamp: 1, deletion_time: 1 };
+                let range = ClusteringRange::prefix(ordered(number));
+                mutation.range_tombstones.push(RangeTombstone { range, tombstone });
+            }
+            memtable.replay(None, mutation);
+            memtable.read(&PartitionRange::full(), &Slice::full(Direction::Forward))
+        };
+        let count = 3 * FRAGMENTS_PER_FILL_MAX as u16;
+        let long = || (0..count).collect::<Vec<_>>();
+        for (others, deleted) in [
+            (vec![], None),
+            (vec![0, 1, 2, count / 2, count - 1], None),
+            ((0..count).step_by(7).collect(), Some(5)),
+            (vec![count + 1], Some(count / 2)),
+        ] {
+            let sources = vec![source(long(), 5, None), source(others.clone(), 9, deleted)];
+            let mut merged = MergeSource::merge(sources, Direction::Forward);
+            let (mut out, mut found, mut changes) = (VecDeque::new(), Vec::new(), 0);
+            loop {
+                block_on(merged.fill(&mut out)).unwrap();
+                assert!(out.len() <= FRAGMENTS_PER_FILL_MAX + 2, "{} at once", out.len());
+                if out.is_empty() {
+                    break;
+                }
+                for fragment in out.drain(..).map(Fragment::thawed) {
+                    match fragment {
+                        Fragment::Row { key, row } => {
+                            let number = u16::from_be_bytes(key.as_ordered().try_into().unwrap());
+                            found.push((number, row.liveness.unwrap().timestamp));
+                        }
+                        Fragment::RangeTombstoneChange { .. } => changes += 1,
+                        _ => {}
+                    }
+                }
+            }
+            let mut wanted: Vec<(u16, i64)> = long().into_iter().map(|row| (row, 5)).collect();
+            for other in &others {
+                wanted.retain(|(row, _)| row != other);
+                wanted.push((*other, 9));
+            }
+            wanted.sort_unstable();
+            assert_eq!(found, wanted, "{others:?}");
+            assert_eq!(changes, if deleted.is_some() { 2 } else { 0 });
         }
     }
 

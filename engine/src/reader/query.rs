@@ -178,6 +178,10 @@ impl QueryReader {
             if self.view.rows_left == 0 {
                 return Ok(Filled::Some);
             }
+            if matches!(self.buffer.front(), Some(Fragment::FlatRow(_))) {
+                self.pull_run(take)?;
+                continue;
+            }
             let Some(fragment) = self.buffer.pop_front() else { break };
             self.view.fragment(fragment, take)?;
         }
@@ -197,6 +201,26 @@ impl QueryReader {
             self.skip_partition();
         }
         Ok(filled)
+    }
+
+    /// Hands over the rows with which the buffer begins, as many at once as can be.
+    ///
+    /// Errors: those of `take`.
+    fn pull_run(&mut self, take: &mut TakeRows<'_>) -> Result<()> {
+        let run = self.buffer.iter().map_while(Fragment::flat).take(self.view.rows_left);
+        let run: Vec<&FlatRow> = run.collect();
+        let view = &mut self.view;
+        let fragments_left = run.len();
+        let mut pass =
+            Pass { view, take, fragments_left, bytes_left: PASS_BYTES_MAX, failed: None };
+        let taken = match pass.rows(&run) {
+            ControlFlow::Continue(()) => run.len(),
+            ControlFlow::Break(taken) => taken,
+        };
+        assert!(taken > 0, "a run of {} rows stays where it is", run.len());
+        let failed = pass.failed;
+        self.buffer.drain(..taken);
+        failed.map_or(Ok(()), Err)
     }
 
     /// Goes to the partition behind the one that is open.
@@ -656,6 +680,54 @@ mod tests {
             }
         }
         assert_eq!(seen, (0..5).map(|number| Some(vec![number])).collect::<Vec<_>>());
+    }
+
+    /// Rows one behind another are handed over together, and no more of them than are wanted.
+    #[test]
+    fn a_run_of_rows_ends_where_a_turn_a_partition_or_the_reader_does() {
+        let flat = |number: u8| {
+            // Each fourth row has expired.
+            let liveness = match number % 4 {
+                3 => Liveness::expiring(1, 1, 10),
+                _ => Liveness::at(1),
+            };
+            let row = Row { liveness: Some(liveness), ..Row::default() };
+            Fragment::FlatRow(FlatRow::row(&[number], &row))
+        };
+        let partition = |number: u8| {
+            let key = Rc::new(PartitionKey::from_bytes([number]));
+            let start = Fragment::PartitionStart { key, deletion: None };
+            [vec![start], (0..40).map(flat).collect(), vec![Fragment::PartitionEnd]].concat()
+        };
+        let live: Vec<u8> = (0..40).filter(|number| number % 4 != 3).collect();
+        for (rows_max, limit, taken_at_once) in
+            [(1, None, 9), (7, None, 2), (100, None, 100), (7, Some(5), 100), (100, Some(30), 4)]
+        {
+            let all: VecDeque<Fragment> = (0..3).flat_map(partition).collect();
+            let reader = QueryReader::new(Box::new(Given(all)), 50, true);
+            let mut reader = reader.at_most(limit);
+            let mut seen = Vec::new();
+            while block_on(reader.refill()).unwrap() || !reader.buffer.is_empty() {
+                loop {
+                    let before = seen.len();
+                    let mut take = |given: LiveRows<'_>| {
+                        let LiveContent::Flat(rows) = given.content else { panic!("no row") };
+                        let partition = given.partition.as_bytes()[0];
+                        seen.extend(rows.iter().map(|row| (partition, row.key()[0])));
+                        Ok(seen.len() - before < taken_at_once)
+                    };
+                    reader.pull(rows_max, &mut take).unwrap();
+                    assert!(seen.len() - before <= rows_max, "rows of one pull");
+                    if seen.len() == before {
+                        break;
+                    }
+                }
+            }
+            let of_one = live.iter().take(limit.unwrap_or(usize::MAX));
+            let wanted =
+                (0..3).flat_map(|partition| of_one.clone().map(move |row| (partition, *row)));
+            assert_eq!(seen, wanted.collect::<Vec<_>>(), "{rows_max}, {limit:?}, {taken_at_once}");
+        }
     }
 
     #[test]

@@ -326,13 +326,24 @@ impl Below {
         debug_assert!((PASSED_MIN..=PASSED_MAX).contains(pause), "a pause has a bound");
     }
 
-    /// A row passes of which the cache is not told: pauses end within long partitions, too.
-    fn pass_row(&mut self) {
-        if let Some(population) = self.population.take() {
+    /// Rows pass of which the cache is not told: pauses end within long partitions, too.
+    fn pass_rows(&mut self, rows: usize) {
+        if let Some(population) = self.population.take_if(|_| rows > 0) {
             population.stop();
         }
-        self.passing = self.passing.saturating_sub(1);
-        self.until_look = self.until_look.saturating_sub(1);
+        self.passing = self.passing.saturating_sub(rows);
+        self.until_look = self.until_look.saturating_sub(rows);
+    }
+
+    /// Hands on up to so many rows in front of which the cache is not told; false for none.
+    fn pass_run(&mut self, out: &mut VecDeque<Fragment>, most: usize) -> bool {
+        if self.population.as_ref().is_some_and(Population::goes_on) {
+            return false;
+        }
+        let run = self.buffer.iter().take(most).take_while(|next| next.flat().is_some()).count();
+        self.pass_rows(run);
+        out.extend(self.buffer.drain(..run).filter(|_| !self.is_left_out));
+        run > 0
     }
 }
 
@@ -588,6 +599,9 @@ impl RingRead {
             if below.buffer.is_empty() || is_start && below.buffer.len() < 2 && !is_at_end {
                 return true;
             }
+            if below.pass_run(out, goal - out.len()) {
+                continue;
+            }
             let Some(fragment) = below.buffer.pop_front() else { return true };
             match &fragment {
                 Fragment::PartitionStart { key, deletion } => {
@@ -602,7 +616,7 @@ impl RingRead {
                 }
                 Fragment::Row { key, row } => match &mut below.population {
                     Some(population) if population.goes_on() => population.row(key, row),
-                    _ => below.pass_row(),
+                    _ => below.pass_rows(1),
                 },
                 Fragment::RangeTombstoneChange { position, tombstone } => {
                     if let Some(population) = &mut below.population {
@@ -617,7 +631,7 @@ impl RingRead {
                 Fragment::StaticRow(_) => {}
                 Fragment::FlatRow(flat) => match &mut below.population {
                     Some(population) if population.goes_on() => population.flat(flat),
-                    _ => below.pass_row(),
+                    _ => below.pass_rows(1),
                 },
             }
             let State::Below(below) = &self.state else { return false };

@@ -324,10 +324,9 @@ impl StoredSummary {
         offsets.push(size);
         let mut samples = Vec::with_capacity(count as usize);
         for (i, pair) in offsets.windows(2).enumerate() {
-            let bad = || Fault::Bad {
-                at: block_at + 4 * i as u64,
-                wanted: "ascending offsets of samples".into(),
-                found: format!("{} and {}", pair[0], pair[1]),
+            let bad = || {
+                let found = format!("{} and {}", pair[0], pair[1]);
+                Fault::bad(block_at + 4 * i as u64, "ascending offsets of samples", found)
             };
             if i == 0 && pair[0] != 4 * count {
                 return Err(bad());

@@ -79,8 +79,8 @@ impl Content {
     /// The error for a fault in bytes from `base` on that cannot be made more.
     pub(crate) fn fault(&self, fault: Fault, base: u64) -> Error {
         match (self, fault) {
-            (Content::Compressed(_), Fault::Bad { at, wanted, found }) => {
-                self.corrupt(base.saturating_add(at), wanted, found)
+            (Content::Compressed(_), Fault::Bad { at, what }) => {
+                self.corrupt(base.saturating_add(at), what.wanted, what.found)
             }
             (_, fault) => fault.into_error(self.path(), base),
         }

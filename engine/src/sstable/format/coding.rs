@@ -15,21 +15,47 @@ use crate::schema::vint::{unzigzag, vint_of};
 pub(crate) enum Fault {
     /// The input ends too early; it needs at least `needed` bytes, counted from its start.
     Short { needed: u64 },
-    /// Byte `at` of the input is not what must stand there.
-    Bad { at: u64, wanted: String, found: String },
+    /// Byte `at` of the input is not what must stand there. Boxed, for what is read byte by byte
+    /// has a fault in its result each time.
+    Bad { at: u64, what: Box<Misfit> },
+}
+
+const _: () = assert!(size_of::<Parsed<u64>>() <= 24);
+
+/// What must stand in a place, and what does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Misfit {
+    pub(crate) wanted: String,
+    pub(crate) found: String,
 }
 
 pub(crate) type Parsed<T> = std::result::Result<T, Fault>;
 
 impl Fault {
+    /// Byte `at` of the input is not what must stand there.
+    #[cold]
+    pub(crate) fn bad(at: u64, wanted: impl Into<String>, found: impl ToString) -> Self {
+        let what = Misfit { wanted: wanted.into(), found: found.to_string() };
+        Fault::Bad { at, what: Box::new(what) }
+    }
+
+    /// A fault within a part of `size` bytes at `base`, as one of the whole: the part cannot be
+    /// made longer, and `wanted` says how many bytes it must have.
+    pub(crate) fn within(self, (base, size): (u64, u64), wanted: impl Fn(u64) -> String) -> Self {
+        match self {
+            Fault::Short { needed } => Fault::bad(base, wanted(needed), format!("{size} bytes")),
+            Fault::Bad { at, what } => Fault::Bad { at: base + at, what },
+        }
+    }
+
     /// The error for an input that started at `base` of `file` and cannot be made longer.
     pub(crate) fn into_error(self, file: &Path, base: u64) -> Error {
         match self {
             Fault::Short { needed } => {
                 Error::corrupt(file, base, format!("{needed} bytes"), "the end of what is stored")
             }
-            Fault::Bad { at, wanted, found } => {
-                Error::corrupt(file, base.saturating_add(at), wanted, found)
+            Fault::Bad { at, what } => {
+                Error::corrupt(file, base.saturating_add(at), what.wanted, what.found)
             }
         }
     }
@@ -79,9 +105,10 @@ impl<'a> Input<'a> {
 
     /// A fault at the place reached.
     pub(crate) fn bad(&self, wanted: impl Into<String>, found: impl ToString) -> Fault {
-        Fault::Bad { at: self.at(), wanted: wanted.into(), found: found.to_string() }
+        Fault::bad(self.at(), wanted, found)
     }
 
+    #[inline]
     pub(crate) fn take(&mut self, length: u64) -> Parsed<&'a [u8]> {
         if length > self.remaining() {
             return Err(Fault::Short { needed: self.at().saturating_add(length) });
@@ -95,8 +122,13 @@ impl<'a> Input<'a> {
         Ok(self.take(N as u64)?.try_into().expect("take gives the length asked for"))
     }
 
+    #[inline]
     pub(crate) fn u8(&mut self) -> Parsed<u8> {
-        Ok(self.array::<1>()?[0])
+        let Some(byte) = self.bytes.get(self.at) else {
+            return Err(Fault::Short { needed: self.at() + 1 });
+        };
+        self.at += 1;
+        Ok(*byte)
     }
 
     pub(crate) fn u16(&mut self) -> Parsed<u16> {
@@ -119,13 +151,17 @@ impl<'a> Input<'a> {
         Ok(f64::from_be_bytes(self.array()?))
     }
 
+    #[inline]
     pub(crate) fn vint(&mut self) -> Parsed<u64> {
         let first = self.u8()?;
-        let extra = first.leading_ones() as usize;
-        if extra == 0 {
-            return Ok(u64::from(first));
-        }
-        Ok(vint_of(first, self.take(extra as u64)?))
+        // Most are short.
+        if first < 0x80 { Ok(u64::from(first)) } else { self.long_vint(first) }
+    }
+
+    fn long_vint(&mut self, first: u8) -> Parsed<u64> {
+        let extra = u64::from(first.leading_ones());
+        debug_assert!(extra > 0, "{first:#04x} begins a short vint");
+        Ok(vint_of(first, self.take(extra)?))
     }
 
     pub(crate) fn svint(&mut self) -> Parsed<i64> {
@@ -151,11 +187,7 @@ impl<'a> Input<'a> {
     pub(crate) fn count32(&mut self) -> Parsed<u64> {
         let at = self.at();
         let count = self.i32()?;
-        u64::try_from(count).map_err(|_| Fault::Bad {
-            at,
-            wanted: "a count".into(),
-            found: count.to_string(),
-        })
+        u64::try_from(count).map_err(|_| Fault::bad(at, "a count", count))
     }
 
     /// Reads `count` items of at least `item_bytes` bytes each; the count is checked against what

@@ -153,7 +153,7 @@ impl Integrity {
         let mut input = Input::new(content);
         let version = (|| {
             if input.array::<4>()? != *MAGIC {
-                return Err(Fault::Bad { at: 0, wanted: "TDGT".into(), found: "others".into() });
+                return Err(Fault::bad(0, "TDGT", "others"));
             }
             input.u32()
         })();

@@ -279,11 +279,8 @@ fn is_of(column: &Column, kind: ColumnKind) -> bool {
 fn text(input: &mut Input<'_>) -> Parsed<String> {
     let at = input.at();
     let bytes = input.vbytes()?;
-    String::from_utf8(bytes.to_vec()).map_err(|_| Fault::Bad {
-        at,
-        wanted: "a type name".into(),
-        found: "bytes that are no UTF-8".into(),
-    })
+    String::from_utf8(bytes.to_vec())
+        .map_err(|_| Fault::bad(at, "a type name", "bytes that are no UTF-8"))
 }
 
 /// Appends a deletion time in its fixed form; `None` is "live".

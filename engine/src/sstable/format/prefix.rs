@@ -170,20 +170,21 @@ pub(super) fn read_values(
     layout: &Layout,
     count: usize,
 ) -> Parsed<ClusteringKey> {
-    look_at_values(input, layout, count, |ordered| ClusteringKey::from_ordered(ordered))
+    look_at_values(input, layout, count, |_, ordered| ClusteringKey::from_ordered(ordered))
 }
 
-/// Reads `count` stored values; what `look` makes of the ordered key or prefix that they are.
-pub(super) fn look_at_values<T>(
-    input: &mut Input<'_>,
+/// Reads `count` stored values; what `look` makes of what is behind them, and of the ordered key or
+/// prefix that they are.
+pub(super) fn look_at_values<'a, T>(
+    input: &mut Input<'a>,
     layout: &Layout,
     count: usize,
-    look: impl FnOnce(&[u8]) -> T,
+    look: impl FnOnce(&mut Input<'a>, &[u8]) -> T,
 ) -> Parsed<T> {
     ORDERED.with_borrow_mut(|ordered| {
         ordered.clear();
         read_values_into(input, layout, count, ordered)?;
-        Ok(look(ordered))
+        Ok(look(input, ordered))
     })
 }
 

@@ -18,7 +18,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::coding::{Fault, Input, Parsed, put_bytes32};
+use super::coding::{Input, Parsed, put_bytes32};
 use super::component::Component;
 use crate::checksum::crc32;
 use crate::error::{Error, Result};
@@ -178,7 +178,9 @@ impl ScyllaMetadata {
             let size = input.u32()?;
             let at = input.at();
             let mut body = Input::new(input.take(u64::from(size))?);
-            metadata.decode_part(tag, &mut body).map_err(|fault| within(fault, tag, at, size))?;
+            let wanted = |needed| format!("at least {needed} bytes of part {tag}");
+            let decoded = metadata.decode_part(tag, &mut body);
+            decoded.map_err(|fault| fault.within((at, u64::from(size)), wanted))?;
             if body.remaining() != 0 {
                 let found = format!("{} more bytes", body.remaining());
                 return Err(before.bad(format!("{size} bytes of part {tag} used up"), found));
@@ -308,17 +310,6 @@ impl ScyllaMetadata {
     }
 }
 
-/// Turns a fault within a part into one of the file: a part cannot be made longer.
-fn within(fault: Fault, tag: u32, base: u64, size: u32) -> Fault {
-    match fault {
-        Fault::Short { needed } => {
-            let wanted = format!("at least {needed} bytes of part {tag}");
-            Fault::Bad { at: base, wanted, found: format!("{size} bytes") }
-        }
-        Fault::Bad { at, wanted, found } => Fault::Bad { at: base + at, wanted, found },
-    }
-}
-
 fn list<'a, T>(
     body: &mut Input<'a>,
     item_bytes: u64,
@@ -357,7 +348,9 @@ fn string(body: &mut Input<'_>) -> Parsed<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::coding::Fault;
     use super::*;
+
     fn words(words: &[u32]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_be_bytes()).collect()
     }

@@ -511,8 +511,7 @@ impl<'a> Parts<'a> {
     pub(crate) fn body(&self, wanted: i32, name: &str) -> Parsed<Input<'a>> {
         let parts = &self.parts;
         let offset = parts.iter().find(|(part, _)| *part == wanted).map(|(_, at)| u64::from(*at));
-        let missing =
-            || Fault::Bad { at: 4, wanted: format!("a {name} part"), found: "none".into() };
+        let missing = || Fault::bad(4, format!("a {name} part"), "none");
         let offset = offset.filter(|at| *at >= self.bodies_at).ok_or_else(missing)?;
         // A part ends where another begins; some writers do not list them in order.
         let others = parts.iter().map(|(_, at)| u64::from(*at));

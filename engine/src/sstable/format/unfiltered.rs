@@ -336,7 +336,8 @@ pub(crate) fn read_passed(
     if flags & (END_OF_PARTITION | EXTENSION | IS_MARKER) != 0 {
         return None;
     }
-    let is_passed = look_at_values(&mut front, layout, layout.clustering.len(), is_passed);
+    let look = |_: &mut Input<'_>, key: &[u8]| is_passed(key);
+    let is_passed = look_at_values(&mut front, layout, layout.clustering.len(), look);
     let frame = read_frame(&mut front, flags).ok()?;
     let is_whole = frame.end <= input.remaining();
     (is_passed.ok()? && is_whole).then_some(frame.end)
@@ -375,16 +376,11 @@ fn body_of<'a>(input: &mut Input<'a>, frame: Frame) -> Parsed<Input<'a>> {
     Ok(Input::new(input.take(frame.end - frame.body)?))
 }
 
-/// Turns a fault within a body into one of the input: a body cannot be made longer.
+/// Turns a fault within a body into one of the input.
 fn within(frame: Frame, fault: Fault) -> Fault {
-    match fault {
-        Fault::Short { needed } => Fault::Bad {
-            at: frame.body,
-            wanted: format!("a body of at least {needed} bytes"),
-            found: format!("{} bytes", frame.end - frame.body),
-        },
-        Fault::Bad { at, wanted, found } => Fault::Bad { at: frame.body + at, wanted, found },
-    }
+    fault.within((frame.body, frame.end - frame.body), |needed| {
+        format!("a body of at least {needed} bytes")
+    })
 }
 
 /// Reads only the size of what stands before; `input` is at the body.
@@ -449,24 +445,84 @@ pub(crate) enum RowContent {
     Flat(FlatRow),
 }
 
+/// Reads rows that stand one behind another and are at hand: in most scans, most rows. What is no
+/// such row is left to [`read_head`] and [`read_content`], which say what it is.
+pub(crate) struct RowsAtHand<'a> {
+    layout: &'a Layout,
+    bytes: &'a [u8],
+    /// Bytes of rows that were read.
+    pub(crate) passed: u64,
+    cells: Vec<FlatCell<'a>>,
+}
+
+impl<'a> RowsAtHand<'a> {
+    /// From the start of a row on.
+    pub(crate) fn new(layout: &'a Layout, bytes: &'a [u8]) -> Self {
+        RowsAtHand { layout, bytes, passed: 0, cells: Vec::new() }
+    }
+
+    /// What `take` makes of the next row and its key, if it is whole and one for whose key
+    /// `is_wanted` holds. It is flat if it may be and can be.
+    #[inline]
+    pub(crate) fn next<T>(
+        &mut self,
+        may_be_flat: bool,
+        is_wanted: impl FnOnce(&[u8]) -> bool,
+        take: impl FnOnce(&[u8], RowContent) -> T,
+    ) -> Option<T> {
+        let RowsAtHand { layout, bytes, passed, cells } = self;
+        let mut input = Input::new(&bytes[*passed as usize..]);
+        let flags = input.u8().ok()?;
+        if flags & (END_OF_PARTITION | EXTENSION | IS_MARKER) != 0 {
+            return None;
+        }
+        let read = |input: &mut Input<'a>, key: &[u8]| {
+            if !is_wanted(key) {
+                return None;
+            }
+            let frame = read_frame(input, flags).ok()?;
+            let columns = &layout.regulars;
+            let content = match may_be_flat {
+                true => read_content_with(cells, input, layout, columns, (key, frame)).ok()?.1,
+                false => RowContent::Row(read_row(input, layout, columns, frame).ok()?.1),
+            };
+            debug_assert!(frame.end > 0, "a row of no bytes");
+            *passed += frame.end;
+            Some(take(key, content))
+        };
+        look_at_values(&mut input, layout, layout.clustering.len(), read).ok()?
+    }
+}
+
 /// Reads the body of a row, to which `input` points: size of what stands before, and the row with
 /// `key`, flat if it can be.
 pub(crate) fn read_content(
     input: &mut Input<'_>,
     layout: &Layout,
     columns: &HeaderColumns,
+    of: (&[u8], Frame),
+) -> Parsed<(u64, RowContent)> {
+    read_content_with(&mut Vec::new(), input, layout, columns, of)
+}
+
+/// The same with room for cells.
+fn read_content_with<'a>(
+    cells: &mut Vec<FlatCell<'a>>,
+    input: &mut Input<'a>,
+    layout: &Layout,
+    columns: &HeaderColumns,
     (key, frame): (&[u8], Frame),
 ) -> Parsed<(u64, RowContent)> {
     let mut body = body_of(input, frame)?;
-    let mut cells: Vec<FlatCell<'_>> = Vec::new();
-    let parts = read_parts(&mut body, layout, columns, (frame.flags, &mut cells));
+    cells.clear();
+    let parts = read_parts(&mut body, layout, columns, (frame.flags, cells));
     let parts = parts.map_err(|fault| within(frame, fault))?;
     let previous = parts.previous;
     let content = if parts.multi.is_empty() {
         let front = (parts.liveness, parts.deletion);
-        RowContent::Flat(FlatRow::of_cells(key, front, &cells))
+        RowContent::Flat(FlatRow::of_cells(key, front, cells))
     } else {
-        let cells = cells.into_iter().map(FromCell::of).collect();
+        let cells = cells.drain(..).map(FromCell::of).collect();
         RowContent::Row(parts.into_row(cells))
     };
     Ok((previous, content))

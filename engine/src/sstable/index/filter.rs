@@ -108,7 +108,7 @@ impl BloomFilter {
         let hash_count = input.u32()?;
         if !(1..=HASHES_MAX).contains(&hash_count) {
             let found = hash_count.to_string();
-            return Err(Fault::Bad { at: 0, wanted: "1 to 64 hash functions".into(), found });
+            return Err(Fault::bad(0, "1 to 64 hash functions", found));
         }
         let count = input.count32()?;
         if count == 0 {

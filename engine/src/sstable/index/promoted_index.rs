@@ -455,7 +455,7 @@ impl PromotedIndex {
             let to = if has_next { u64::from(input.u32()?) } else { area };
             if from >= to || to > area {
                 let found = format!("{from} to {to}");
-                return Err(Fault::Bad { at: 0, wanted: format!("a block within {area}"), found });
+                return Err(Fault::bad(0, format!("a block within {area}"), found));
             }
             Ok((self.blocks_at + from, to - from))
         })();
@@ -478,8 +478,8 @@ impl PromotedIndex {
             if block.offset >= header_bytes && compare(first.0, first.1, last.0, last.1).is_le() {
                 return Ok(look(block));
             }
-            let wanted = "a block after the header, its first key first".into();
-            Err(Fault::Bad { at: 0, wanted, found: format!("{:?}", block.to_block()) })
+            let wanted = "a block after the header, its first key first";
+            Err(Fault::bad(0, wanted, format!("{:?}", block.to_block())))
         });
         looked.map_err(|fault| fault.into_error(self.file.path(), at))
     }

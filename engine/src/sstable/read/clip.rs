@@ -39,6 +39,11 @@ impl Clip {
         self.has_entered
     }
 
+    /// Whether every row lies inside. In a damaged file, rows before a range may stand within it.
+    pub(super) fn is_full(&self) -> bool {
+        self.range == ClusteringRange::full()
+    }
+
     pub(crate) fn place_of_row(&self, key: &ClusteringKey) -> Place {
         self.place_of_key(key.as_ordered())
     }

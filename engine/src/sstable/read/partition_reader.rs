@@ -23,17 +23,19 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::clip::{Clip, Place};
-use super::cursor::{NOWHERE, RowCursor, Span};
+use super::cursor::{NOWHERE, RowCursor, Span, Spot};
 use super::item::{Item, PartitionFront, front_of};
 use crate::error::Result;
-use crate::mutation::{ClusteringRange, Direction, Fragment, Position, Slice, Tombstone};
+use crate::mutation::{
+    ClusteringRange, Direction, FlatRow, Fragment, Position, Row, Slice, Tombstone,
+};
 use crate::schema::ClusteringKey;
 use crate::sstable::data::file::{CheckedFile, SCAN_BYTES_MAX};
 use crate::sstable::data::window::Window;
 use crate::sstable::format::coding::Input;
 use crate::sstable::format::layout::Layout;
 use crate::sstable::format::unfiltered::{
-    Frame, RowContent, read_content, read_previous_size, read_row,
+    Frame, RowContent, RowsAtHand, read_content, read_previous_size, read_row,
 };
 use crate::sstable::index::index_page::{Entry, LastItem};
 use crate::sstable::index::promoted_index::PromotedIndex;
@@ -69,6 +71,12 @@ pub(super) enum Progress {
     WouldRead,
     /// All is read.
     Done,
+}
+
+/// A row in one form or the other, with its key.
+enum AtHand {
+    Flat(FlatRow),
+    Row(ClusteringKey, Row),
 }
 
 /// What going on behind damage needs: the index, and the promoted index's position and size in it
@@ -158,19 +166,48 @@ impl PartitionReader {
                 self.begin(range, data, out).await?;
                 continue;
             }
+            if self.emit_at_hand(data, out, goal) {
+                continue;
+            }
             let Some(at) = self.cursor.at() else {
                 self.leave(out)?;
                 continue;
             };
-            let is_row = |fragment: &Fragment| {
-                matches!(fragment, Fragment::Row { .. } | Fragment::FlatRow(_))
-            };
-            let has_rows = out.len() > start && out.back().is_some_and(is_row);
+            let has_rows = out.len() > start && out.back().is_some_and(Fragment::is_row);
             if !self.emit(at, !has_rows, data, out).await? {
                 return Ok(Progress::WouldRead);
             }
         }
         Ok(Progress::Enough)
+    }
+
+    /// Emits rows within the range that are at hand, as far as there is nothing to wait for and
+    /// nothing to tell of: most rows of a scan. False where the next thing is none of these.
+    fn emit_at_hand(&mut self, data: &Window, out: &mut VecDeque<Fragment>, goal: usize) -> bool {
+        let (Spot::Next { at }, Some(clip)) = (self.cursor.spot, &mut self.clip) else {
+            return false;
+        };
+        if !clip.has_entered() {
+            return false;
+        }
+        let (room, open) = (self.cursor.bound.saturating_sub(at), self.cursor.open);
+        let mut rows = RowsAtHand::new(&self.cursor.layout, data.bytes_from(at));
+        let takes_all = clip.is_full();
+        while out.len() < goal && rows.passed < room {
+            let is_inside = |key: &[u8]| takes_all || clip.place_of_key(key) == Place::Inside;
+            let row = rows.next(self.is_flat, is_inside, |key, content| match content {
+                RowContent::Flat(flat) => AtHand::Flat(flat),
+                RowContent::Row(row) => AtHand::Row(ClusteringKey::from_ordered(key), row),
+            });
+            match row {
+                Some(AtHand::Flat(flat)) => clip.flat(flat, open, out),
+                Some(AtHand::Row(key, row)) => clip.row(key, row, open, out),
+                None => break,
+            }
+        }
+        let passed = rows.passed;
+        self.cursor.spot = Spot::Next { at: at + passed };
+        passed > 0
     }
 
     /// Begins a range, which stays to be read where that fails.

@@ -15,6 +15,15 @@ use crate::schema::{
     Value,
 };
 
+/// As merges read. Queries get the same rows, in the other form.
+fn read(table: &Rc<Sstable>, range: &PartitionRange, slice: &Slice) -> Result<Vec<Fragment>> {
+    let rows = super::read(table, range, slice)?;
+    let flat = drain(table.read(&ReadPlan::of(range, slice).for_queries()))?;
+    let thawed: Vec<Fragment> = flat.into_iter().map(Fragment::thawed).collect();
+    assert_eq!(thawed, rows, "{range:?}, {slice:?}");
+    Ok(rows)
+}
+
 #[track_caller]
 fn assert_same(seed: u64, what: &str, found: &[Fragment], wanted: &[Fragment]) {
     if let Some(at) = (0..wanted.len().max(found.len())).find(|&i| found.get(i) != wanted.get(i)) {
