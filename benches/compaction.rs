@@ -16,8 +16,13 @@ mod flushes;
 #[allow(dead_code, reason = "a group uses of the frame what it needs")]
 #[path = "frame/mod.rs"]
 mod frame;
+#[path = "compaction/load.rs"]
+mod load;
 #[path = "compaction/merge.rs"]
 mod merge;
+#[allow(dead_code, reason = "a group uses of the server what it needs")]
+#[path = "doors/server.rs"]
+mod server;
 #[path = "../tests/model/day.rs"]
 mod simulated;
 #[path = "compaction/strategies.rs"]
@@ -27,13 +32,19 @@ mod tables;
 #[path = "compaction/world.rs"]
 mod world;
 
+use std::process::ExitCode;
+
 use frame::{Arguments, print_head};
 
 /// As the program has it.
 #[global_allocator]
 static ALLOCATOR: tidegate::allocator::Allocator = tidegate::allocator::Allocator;
 
-fn main() {
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    if words.next().as_deref() == Some(server::CHILD) {
+        return server::run(words);
+    }
     let arguments = Arguments::parse();
     print_head(&arguments);
     bulk::print(&arguments);
@@ -42,4 +53,6 @@ fn main() {
     flushes::print(&arguments);
     tables::print(&arguments);
     day::print(&arguments);
+    load::print(&arguments);
+    ExitCode::SUCCESS
 }

@@ -4,7 +4,7 @@ use futures::executor::block_on;
 use tidegate_engine::CompactionOptions;
 
 use crate::frame::table::write;
-use crate::frame::{Arguments, Row, Target, timed};
+use crate::frame::{Arguments, Row, Target, copy, timed};
 use crate::world;
 
 const NAME: &str = "tables of one row";
@@ -26,7 +26,7 @@ pub fn print(arguments: &Arguments) {
     });
     // The log is durable by then. A copy has what a killed process leaves.
     std::thread::sleep(std::time::Duration::from_millis(2_500));
-    world::copy(directory.path(), killed.path());
+    copy(directory.path(), killed.path());
     block_on(database.close()).unwrap();
     let start = |folder| {
         let (database, wall) = timed(|| world::open(folder));

@@ -84,21 +84,3 @@ pub fn settle(database: &Database) {
 pub fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
-
-/// Copies a folder with all that is in it, as it is now. Files that go meanwhile are left out.
-pub fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            match std::fs::copy(entry.path(), target) {
-                Ok(_) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => panic!("{}: {error}", entry.path().display()),
-            }
-        }
-    }
-}

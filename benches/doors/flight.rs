@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::sql::client::FlightSqlServiceClient;
@@ -25,7 +25,7 @@ use tidegate_engine::{Database, Options};
 use tonic::transport::Channel;
 
 use crate::bare::{self, Answers};
-use crate::frame::table::VALUE_BYTES;
+use crate::frame::table::{VALUE_BYTES, batch};
 use crate::frame::{Arguments, Row, Target, median, wall};
 use crate::server::Server;
 
@@ -53,22 +53,6 @@ async fn client(address: &str) -> Client {
     FlightSqlServiceClient::new_from_inner(raw(address).await)
 }
 
-/// Rows from number `first` on.
-fn rows(first: i64, count: i64) -> RecordBatch {
-    let numbers = || first..first + count;
-    let pk = Int64Array::from_iter_values(numbers().map(|row| row / ROWS_PER_PARTITION));
-    let ck = Int64Array::from_iter_values(numbers().map(|row| row % ROWS_PER_PARTITION));
-    let value = |row: i64| {
-        let mut value = [b'v'; VALUE_BYTES];
-        value[..8].copy_from_slice(&row.to_be_bytes());
-        value
-    };
-    let v = BinaryArray::from_iter_values(numbers().map(value));
-    let columns: [(&str, ArrayRef); 3] =
-        [("pk", Arc::new(pk)), ("ck", Arc::new(ck)), ("v", Arc::new(v))];
-    RecordBatch::try_from_iter(columns).unwrap()
-}
-
 /// Rows a second.
 async fn ingest(address: &str, count: i64) -> f64 {
     let mut client = client(address).await;
@@ -82,7 +66,8 @@ async fn ingest(address: &str, count: i64) -> f64 {
         ..CommandStatementIngest::default()
     };
     let firsts: Vec<i64> = (0..count).step_by(BATCH_ROWS as usize).collect();
-    let batches = firsts.into_iter().map(|first| Ok(rows(first, BATCH_ROWS)));
+    let batches =
+        firsts.into_iter().map(|first| Ok(batch((first, BATCH_ROWS), ROWS_PER_PARTITION)));
     let start = wall();
     let written = client.execute_ingest(command, stream::iter(batches)).await.unwrap();
     let taken = wall() - start;
@@ -99,7 +84,7 @@ async fn executemany(address: &str, count: i64) -> f64 {
     let mut figures = Vec::new();
     for round in 1..=3 {
         // Of partitions that no other row is in.
-        let rows = rows(-round * count, count);
+        let rows = batch((-round * count, count), ROWS_PER_PARTITION);
         let start = wall();
         let encoder = FlightDataEncoderBuilder::new()
             .with_flight_descriptor(Some(descriptor.clone()))
@@ -114,25 +99,20 @@ async fn executemany(address: &str, count: i64) -> f64 {
     median(figures)
 }
 
-/// Bytes of Arrow a second of a scan, the better of two. Its endpoints, of which the option says
-/// how many there are, are read side by side, each by a client of its own.
-async fn scan(address: &str, endpoints: &str) -> f64 {
-    let mut asking = client(address).await;
-    asking.set_header("result.endpoints", endpoints);
+/// Bytes of Arrow a second of a scan as one stream, the better of two.
+async fn scan(address: &str) -> f64 {
+    let mut client = client(address).await;
+    client.set_header("result.endpoints", "one");
     let mut best: f64 = 0.0;
     for _ in 0..2 {
         let start = wall();
-        let info = asking.execute(SCAN.to_owned(), None).await.unwrap();
-        let readers = info.endpoint.into_iter().map(|endpoint| async move {
-            let mut reader = client(address).await;
-            let mut batches = reader.do_get(endpoint.ticket.unwrap()).await.unwrap();
-            let mut bytes = 0;
-            while let Some(batch) = batches.try_next().await.unwrap() {
-                bytes += arrow_bytes(&batch);
-            }
-            bytes
-        });
-        let bytes: usize = join_all(readers).await.into_iter().sum();
+        let info = client.execute(SCAN.to_owned(), None).await.unwrap();
+        let ticket = info.endpoint[0].ticket.clone().unwrap();
+        let mut batches = client.do_get(ticket).await.unwrap();
+        let mut bytes = 0;
+        while let Some(batch) = batches.try_next().await.unwrap() {
+            bytes += arrow_bytes(&batch);
+        }
         best = best.max(bytes as f64 / (wall() - start).as_secs_f64());
     }
     best
@@ -334,17 +314,8 @@ pub async fn print(arguments: &Arguments) {
     print_point_reads(arguments, &server, count / ROWS_PER_PARTITION, directory.path()).await;
     print_idle(arguments, &server).await;
     client(&server.address).await.execute_update("FLUSH rows".to_owned(), None).await.unwrap();
-    let scanned = scan(&server.address, "one").await / 1e6;
-    let in_parts = scan(&server.address, "shards").await / 1e6;
+    let scanned = scan(&server.address).await / 1e6;
     server.stop();
-    Row {
-        name: "Flight scan, an endpoint for each shard",
-        unit: "MB/s",
-        figure: in_parts,
-        baseline: Some(("one endpoint", scanned)),
-        target: Target::RatioAtLeast(1.5),
-    }
-    .print(arguments);
     let in_process = scan_in_process(&data).await / 1e6;
     for target in [Target::RatioAtLeast(0.8), Target::AtLeast(700.0)] {
         let (name, baseline) = ("Flight scan to a client", Some(("in process", in_process)));

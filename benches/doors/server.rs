@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 
 use clap::Parser;
@@ -26,9 +26,27 @@ pub struct Server {
 impl Server {
     /// Serves the database of a directory.
     pub fn start(directory: &Path) -> Self {
+        Server::start_with(directory, &[])
+    }
+
+    /// The same with more options of the program.
+    pub fn start_with(directory: &Path, options: &[&str]) -> Self {
+        Server::start_serving(directory, options, &[])
+    }
+
+    /// The same with options of what serves as well.
+    pub fn start_serving(directory: &Path, options: &[&str], serving: &[&str]) -> Self {
         let directory = directory.to_str().unwrap();
-        let arguments = ["--shards", "2", "--data", directory, "serve", "--listen", "127.0.0.1:0"];
-        Server::child(&[&[CHILD], &arguments[..]].concat())
+        let first = [CHILD, "--shards", "2", "--data", directory];
+        let serve = ["serve", "--listen", "127.0.0.1:0"];
+        Server::child(&[&first[..], options, &serve, serving].concat())
+    }
+
+    /// Runs the program to its end.
+    pub fn once(arguments: &[&str]) -> ExitStatus {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.arg(CHILD).args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
+        child.status().unwrap()
     }
 
     /// A child of this process that says on stderr where it listens.
@@ -66,6 +84,11 @@ impl Server {
         let text = std::fs::read_to_string(path).unwrap();
         let pages: u64 = text.split(' ').nth(1).unwrap().parse().unwrap();
         pages * rustix::param::page_size() as u64
+    }
+
+    /// Files, sockets and rings that the process has open.
+    pub fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
     }
 
     /// Stops it as a user does, and waits.

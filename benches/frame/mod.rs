@@ -6,6 +6,7 @@
 
 pub mod table;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -190,4 +191,22 @@ pub fn thread_cpu_timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
 fn clock(clock: ClockId) -> Duration {
     let now = clock_gettime(clock);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+/// Copies a folder with all that is in it, as it is now. Files that go meanwhile are left out.
+pub fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            match std::fs::copy(entry.path(), target) {
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => panic!("{}: {error}", entry.path().display()),
+            }
+        }
+    }
 }
