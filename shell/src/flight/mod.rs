@@ -177,8 +177,8 @@ async fn listen_until(
         .await
         .map_err(|error| format!("cannot listen on {clients}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
-    let key = listen.ticket_key.unwrap_or_else(|| key::in_directory(database.directory()));
-    let (ticket_key, snapshots) = (key::of_file(&key)?, listen.snapshots);
+    let ticket_key = key::of_service(listen.ticket_key.as_deref(), database.directory())?;
+    let snapshots = listen.snapshots;
     let offer = Offer { ticket_key, snapshots, advertised: listen.advertised };
     let service = Service::new(database, &memory, offer);
     let service = service.map_err(|status| status.message().to_owned())?;

@@ -7,7 +7,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tidegate_engine::hex::{Hex, unhex};
 
@@ -19,47 +19,67 @@ const NAME: &str = "ticket.key";
 /// Rights of others to the file, none of which they should have.
 const OF_OTHERS: u32 = 0o077;
 
-/// Where the key of a data directory is.
-pub(in crate::flight) fn in_directory(directory: &Path) -> PathBuf {
-    directory.join(NAME)
-}
+type Key = [u8; HASH_BYTES];
 
-/// The key in a file, which is made when absent.
+/// The key of a service: that of a file which somebody named, else that of its data directory. One
+/// that cannot be written there, say on a full disk, ends with the process, and a warning says so.
 ///
 /// Errors: a sentence for a file that cannot be read or made, and for one that holds no key.
-pub(in crate::flight) fn of_file(path: &Path) -> Result<[u8; HASH_BYTES], String> {
+pub(in crate::flight) fn of_service(named: Option<&Path>, data: &Path) -> Result<Key, String> {
+    let own = data.join(NAME);
+    let (key, made) = of_file(named.unwrap_or(&own))?;
+    match made {
+        Err(error) if named.is_some() => Err(error),
+        Err(error) => {
+            tell_line!("warning: {error}; tickets end with this process");
+            Ok(key)
+        }
+        Ok(()) => Ok(key),
+    }
+}
+
+/// The key in a file. One that is absent is made; with it comes an error where that is not kept.
+///
+/// Errors: a sentence for a file that cannot be read, and for one that holds no key.
+fn of_file(path: &Path) -> Result<(Key, Result<(), String>), String> {
     let shown = path.display();
     match fs::read(path) {
         Ok(bytes) => {
             warn_of_readers(path);
-            key_of(&bytes).ok_or_else(|| {
+            let key = key_of(&bytes).ok_or_else(|| {
                 format!(
                     "{shown}: wanted a key of {} hexadecimal digits, found {} bytes that are none: \
                      bring the file back, or remove it and have clients ask again",
                     2 * HASH_BYTES,
                     bytes.len()
                 )
-            })
+            })?;
+            Ok((key, Ok(())))
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let key = random().map_err(|status| status.message().to_owned())?;
             let made = make(path, &key);
-            made.map_err(|error| format!("{shown}: cannot make the key of tickets: {error}"))?;
-            Ok(key)
+            let made =
+                made.map_err(|error| format!("{shown}: cannot make the key of tickets: {error}"));
+            Ok((key, made))
         }
         Err(error) => Err(format!("{shown}: cannot read the key of tickets: {error}")),
     }
 }
 
-fn key_of(bytes: &[u8]) -> Option<[u8; HASH_BYTES]> {
+fn key_of(bytes: &[u8]) -> Option<Key> {
     unhex(std::str::from_utf8(bytes).ok()?.trim_end())?.try_into().ok()
 }
 
-/// Writes another file and gives it the name, so that a cut leaves no half of a key.
-fn make(path: &Path, key: &[u8; HASH_BYTES]) -> std::io::Result<()> {
+/// Writes another file and gives it the name, so that a cut leaves no half of a key. A draft of
+/// before is never written to: others may have it open.
+fn make(path: &Path, key: &Key) -> std::io::Result<()> {
     let draft = path.with_extension("key.new");
-    let mut options = OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    match fs::remove_file(&draft) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
     writeln!(file, "{}", Hex(key))?;
     file.sync_all()?;
     fs::rename(&draft, path)?;
@@ -82,32 +102,44 @@ mod tests {
     #[test]
     fn a_key_is_made_once_and_for_its_owner_alone() {
         let directory = tempfile::tempdir().unwrap();
-        let path = in_directory(directory.path());
-        let key = of_file(&path).unwrap();
+        let path = directory.path().join(NAME);
+        // Of a start that was cut short, and open to all.
+        fs::write(directory.path().join("ticket.key.new"), "half").unwrap();
+        let own = |directory: &Path| of_service(None, directory).unwrap();
+        let key = own(directory.path());
         assert_ne!(key, [0; HASH_BYTES]);
-        assert_eq!(of_file(&path).unwrap(), key);
+        assert_eq!(own(directory.path()), key);
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "no draft is left");
         let other = tempfile::tempdir().unwrap();
-        assert_ne!(of_file(&in_directory(other.path())).unwrap(), key);
+        assert_ne!(own(other.path()), key);
+        assert_eq!(of_service(Some(&path), other.path()).unwrap(), key, "one that is shared");
     }
 
     #[test]
     fn a_file_without_a_key_is_refused_and_stays() {
         let directory = tempfile::tempdir().unwrap();
-        let path = in_directory(directory.path());
-        let key = of_file(&path).unwrap();
+        let (path, data) = (directory.path().join(NAME), directory.path());
+        let key = of_service(None, data).unwrap();
         let whole = fs::read(&path).unwrap();
         for damaged in [&b""[..], &whole[..whole.len() - 2], b"zz", &[0xff; 65]] {
             fs::write(&path, damaged).unwrap();
-            let error = of_file(&path).unwrap_err();
+            let error = of_service(None, data).unwrap_err();
             assert!(error.contains("ticket.key: wanted a key of 64"), "{error}");
             assert_eq!(fs::read(&path).unwrap(), damaged);
         }
         fs::write(&path, whole.to_ascii_uppercase()).unwrap();
-        assert_eq!(of_file(&path).unwrap(), key, "as somebody may have typed it");
-        let error = of_file(&directory.path().join("none/ticket.key")).unwrap_err();
-        assert!(error.contains("cannot make"), "{error}");
+        assert_eq!(of_service(None, data).unwrap(), key, "as somebody may have typed it");
+    }
+
+    #[test]
+    fn a_key_that_cannot_be_kept_ends_with_the_process_unless_somebody_named_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let gone = directory.path().join("none");
+        let error = of_service(Some(&gone.join("shared.key")), directory.path()).unwrap_err();
+        assert!(error.contains("shared.key: cannot make the key"), "{error}");
+        let keys = [(); 2].map(|()| of_service(None, &gone).unwrap());
+        assert_ne!(keys[0], keys[1]);
     }
 }
