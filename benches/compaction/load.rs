@@ -11,15 +11,12 @@ use std::time::Duration;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
-use arrow_flight::flight_service_client::FlightServiceClient;
-use arrow_flight::sql::client::FlightSqlServiceClient;
-use futures::TryStreamExt;
 use tidegate::query::{Session, SessionOptions};
 use tidegate_engine::clock::Random;
 use tidegate_engine::{Database, Options};
 use tokio::runtime::Builder;
-use tonic::transport::Channel;
 
+use crate::frame::flight::{Client, connect, pace, query};
 use crate::frame::{Arguments, Row, Target, wall};
 use crate::server::Server;
 
@@ -41,20 +38,6 @@ const POLICIES: [&str; 3] = ["sieve", "s3_fifo", "lru"];
 /// As `count(*)` of a minute takes the shortest of so many.
 const COUNTS: usize = 3;
 const TABLE: &str = "CREATE TABLE load (pk bigint, ck bigint, v text, PRIMARY KEY (pk, ck))";
-
-type Client = FlightSqlServiceClient<Channel>;
-
-async fn connect(address: &str) -> Client {
-    let channel = Channel::from_shared(format!("http://{address}")).unwrap();
-    let client = FlightServiceClient::new(channel.tcp_nodelay(true).connect().await.unwrap());
-    FlightSqlServiceClient::new_from_inner(client)
-}
-
-async fn query(client: &mut Client, text: String) -> Vec<RecordBatch> {
-    let info = client.execute(text, None).await.unwrap();
-    let ticket = info.endpoint[0].ticket.clone().unwrap();
-    client.do_get(ticket).await.unwrap().try_collect().await.unwrap()
-}
 
 fn rows_of(batches: &[RecordBatch]) -> usize {
     batches.iter().map(RecordBatch::num_rows).sum()
@@ -83,12 +66,6 @@ impl Shared {
 /// Where the row of this number of a writer is: writers have partitions of their own.
 fn place(writer: i64, row: i64) -> (i64, i64) {
     (row / ROWS_PER_PARTITION * WRITERS + writer, row % ROWS_PER_PARTITION)
-}
-
-/// Waits for the next moment of a pace. One that is late goes on at once, and catches up.
-async fn pace(due: &mut Duration, per_second: u32) {
-    *due += Duration::from_secs(1) / per_second;
-    tokio::time::sleep(due.saturating_sub(wall())).await;
 }
 
 async fn write(shared: Arc<Shared>, mut client: Client, writer: i64) {

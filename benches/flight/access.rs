@@ -10,7 +10,8 @@ use tidegate::query::{Session, SessionOptions};
 use tidegate_engine::{Database, Options};
 use tonic::Request;
 
-use crate::client::{Client, Place};
+use crate::client::Place;
+use crate::frame::flight::Client;
 use crate::frame::{Arguments, Row, Target, median};
 use crate::server::Server;
 

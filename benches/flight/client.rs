@@ -1,6 +1,5 @@
 //! Clients of these rows, and the table that they read.
 
-use arrow::array::RecordBatch;
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::sql::client::FlightSqlServiceClient;
 use arrow_flight::sql::{CommandStatementIngest, TableDefinitionOptions, TableExistsOption};
@@ -9,10 +8,9 @@ use futures::{TryStreamExt, stream};
 use tidegate_engine::clock::Random;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig};
 
+use crate::frame::flight::{Client, query};
 use crate::frame::table::{VALUE_BYTES, batch};
 use crate::frame::wall;
-
-pub type Client = FlightSqlServiceClient<Channel>;
 
 pub const ROWS_PER_PARTITION: i64 = 100;
 /// Rows of a batch of an ingest.
@@ -62,12 +60,6 @@ pub async fn fill(client: &mut Client, count: i64) {
     let written = client.execute_ingest(command, stream::iter(batches)).await.unwrap();
     assert_eq!(written, count);
     client.execute_update("FLUSH rows".to_owned(), None).await.unwrap();
-}
-
-pub async fn query(client: &mut Client, text: String) -> Vec<RecordBatch> {
-    let info = client.execute(text, None).await.unwrap();
-    let ticket = info.endpoint[0].ticket.clone().unwrap();
-    client.do_get(ticket).await.unwrap().try_collect().await.unwrap()
 }
 
 /// Bytes of Arrow a second of a scan, whose endpoints (`one` or `shards`) are read side by side,

@@ -13,7 +13,8 @@ use futures::TryStreamExt;
 use tidegate_engine::clock::Random;
 use tonic::Request;
 
-use crate::client::{Client, Place, ROWS_PER_PARTITION, fill, query};
+use crate::client::{Place, ROWS_PER_PARTITION, fill};
+use crate::frame::flight::{Client, pace, query};
 use crate::frame::{Arguments, Row, Target, wall};
 use crate::server::Server;
 
@@ -36,8 +37,7 @@ async fn read(place: Place, (seed, rows): (u64, i64), (reads, stop): (Reads, Arc
         let start = wall();
         assert_eq!(query(&mut client, text).await[0].num_rows(), 1);
         reads.lock().unwrap().push((start, (wall() - start).as_secs_f64() * 1e3));
-        due += Duration::from_secs(1) / READS_PER_SECOND;
-        tokio::time::sleep(due.saturating_sub(wall())).await;
+        pace(&mut due, READS_PER_SECOND).await;
     }
 }
 

@@ -2,30 +2,20 @@
 
 use std::time::Duration;
 
-use arrow_flight::flight_service_client::FlightServiceClient;
-use arrow_flight::sql::client::FlightSqlServiceClient;
 use futures::future::join_all;
 use futures::{StreamExt, TryStreamExt, stream};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::Builder;
-use tonic::transport::Channel;
 
+use crate::frame::flight::{Client, connect};
 use crate::frame::{Arguments, Row, Target, wall};
 use crate::server::Server;
-
-type Client = FlightSqlServiceClient<Channel>;
 
 /// Connections that are made side by side.
 const CONNECTING: usize = 64;
 const PARTITIONS: i64 = 1000;
 /// What a connection may take of the server's memory, those that ask among them.
 const KIB_MAX: f64 = 64.0;
-
-async fn connect(address: &str) -> Client {
-    let channel = Channel::from_shared(format!("http://{address}")).unwrap();
-    let client = FlightServiceClient::new(channel.tcp_nodelay(true).connect().await.unwrap());
-    FlightSqlServiceClient::new_from_inner(client)
-}
 
 /// So many connections, each of which was answered once.
 async fn connections(address: &str, count: usize) -> Vec<Client> {
