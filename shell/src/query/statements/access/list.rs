@@ -6,7 +6,7 @@ use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use tidegate_engine::Resource;
 
 use super::grant::Named;
-use super::role_name;
+use super::{role_name, unless_own};
 use crate::query::access::Need;
 use crate::query::error::Result;
 use crate::query::outcome::{Outcome, batch};
@@ -37,11 +37,7 @@ fn roles_schema() -> SchemaRef {
 
 /// Everyone may look at what is its own.
 pub(super) fn needs_of(role: Option<&Name>, session: &Session) -> Vec<Need> {
-    let of = role.map(|role| role.value.as_str());
-    match of.is_some() && of == session.caller().role() {
-        true => Vec::new(),
-        false => vec![Need::view()],
-    }
+    role.map_or(vec![Need::view()], |role| unless_own(role, session, Need::view()))
 }
 
 impl OwnStatement for ListRolesOf {

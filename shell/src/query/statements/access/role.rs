@@ -7,7 +7,7 @@ use std::fmt;
 use sqlparser::tokenizer::Token;
 use tidegate_engine::{PasswordHash, RoleOptions};
 
-use super::role_name;
+use super::{role_name, unless_own};
 use crate::query::access::Need;
 use crate::query::error::{QueryError, Result};
 use crate::query::outcome::Outcome;
@@ -188,9 +188,8 @@ impl Read for AlterRole {
 impl OwnStatement for AlterRole {
     /// Everyone may change the own password.
     fn needs(&self, session: &Session) -> Vec<Need> {
-        let is_own = session.caller().role() == Some(self.name.value.as_str());
-        match is_own && self.changes.is_of_password() {
-            true => Vec::new(),
+        match self.changes.is_of_password() {
+            true => unless_own(&self.name, session, Need::Superuser),
             false => vec![Need::Superuser],
         }
     }

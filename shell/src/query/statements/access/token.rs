@@ -9,7 +9,7 @@ use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use tidegate_engine::{AccessToken, Error};
 
 use super::list::needs_of;
-use super::role_name;
+use super::{name_or_string, role_name, unless_own};
 use crate::query::access::Need;
 use crate::query::error::{QueryError, Result};
 use crate::query::outcome::{Outcome, batch};
@@ -28,10 +28,7 @@ struct Whose {
 
 impl Whose {
     fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
-        let token = match cursor.peek() {
-            Some(sqlparser::tokenizer::Token::SingleQuotedString(_)) => role_name(cursor)?,
-            _ => cursor.name("the name of a token")?,
-        };
+        let token = name_or_string(cursor, "the name of a token")?;
         if !cursor.take_word("for") {
             cursor.expect_word("of")?;
         }
@@ -41,10 +38,7 @@ impl Whose {
 
     /// Everyone may make and drop tokens of the own role.
     fn needs(&self, session: &Session) -> Vec<Need> {
-        match session.caller().role() == Some(self.role.value.as_str()) {
-            true => Vec::new(),
-            false => vec![Need::Superuser],
-        }
+        unless_own(&self.role, session, Need::Superuser)
     }
 
     /// An error of the role or of the token, at its place.
