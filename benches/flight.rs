@@ -9,6 +9,9 @@
 mod access;
 #[path = "flight/client.rs"]
 mod client;
+#[allow(dead_code, reason = "a group uses of the client what it needs")]
+#[path = "doors/flight_client.rs"]
+mod flight_client;
 #[allow(dead_code, reason = "a group uses of the frame what it needs")]
 #[path = "frame/mod.rs"]
 mod frame;

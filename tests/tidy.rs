@@ -719,6 +719,22 @@ fn other_engines_stay_out_of_the_build() {
     assert!(read("Cargo.toml").contains("\"benches/peers\""), "excluded from the workspace");
 }
 
+/// The workspace of `benches/peers` compiles the frame of the benches too, with fewer dependencies.
+#[test]
+fn the_frame_of_benches_names_what_peers_depend_on() {
+    let manifest = fs::read_to_string(root().join("benches/peers/Cargo.toml")).unwrap();
+    let sources = sources("benches/frame");
+    assert!(sources.len() >= 2, "no frame found, the check is blind");
+    for (path, text) in &sources {
+        for (number, line) in code(text).filter(|(_, line)| line.starts_with("use ")) {
+            let name = line["use ".len()..].split("::").next().unwrap_or_default();
+            let known = ["crate", "self", "std", "super"].contains(&name)
+                || manifest.contains(&format!("\n{} = ", name.replace('_', "-")));
+            assert!(known, "{path}:{number}: benches/peers has no `{name}`: {line}");
+        }
+    }
+}
+
 #[test]
 fn the_checks_see_breaches() {
     let line = r#"var_os("TIDEGATE_A").or(var("TIDEGATE_B_C")).expect("TIDEGATE_D is there")"#;

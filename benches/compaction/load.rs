@@ -16,7 +16,7 @@ use tidegate_engine::clock::Random;
 use tidegate_engine::{Database, Options};
 use tokio::runtime::Builder;
 
-use crate::frame::flight::{Client, connect, pace, query};
+use crate::flight_client::{Client, connect, pace, query};
 use crate::frame::{Arguments, Row, Target, wall};
 use crate::server::Server;
 

@@ -25,7 +25,8 @@ use tidegate_engine::{Database, Options};
 use tonic::transport::Channel;
 
 use crate::bare::{self, Answers};
-use crate::frame::table::{VALUE_BYTES, batch};
+use crate::flight_client::batch;
+use crate::frame::table::VALUE_BYTES;
 use crate::frame::{Arguments, Row, Target, median, wall};
 use crate::server::Server;
 

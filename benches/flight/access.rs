@@ -11,7 +11,7 @@ use tidegate_engine::{Database, Options};
 use tonic::Request;
 
 use crate::client::Place;
-use crate::frame::flight::Client;
+use crate::flight_client::Client;
 use crate::frame::{Arguments, Row, Target, median};
 use crate::server::Server;
 

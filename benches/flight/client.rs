@@ -8,8 +8,8 @@ use futures::{TryStreamExt, stream};
 use tidegate_engine::clock::Random;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig};
 
-use crate::frame::flight::{Client, query};
-use crate::frame::table::{VALUE_BYTES, batch};
+use crate::flight_client::{Client, batch, query};
+use crate::frame::table::VALUE_BYTES;
 use crate::frame::wall;
 
 pub const ROWS_PER_PARTITION: i64 = 100;

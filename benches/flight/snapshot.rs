@@ -14,7 +14,7 @@ use tidegate_engine::clock::Random;
 use tonic::Request;
 
 use crate::client::{Place, ROWS_PER_PARTITION, fill};
-use crate::frame::flight::{Client, pace, query};
+use crate::flight_client::{Client, pace, query};
 use crate::frame::{Arguments, Row, Target, wall};
 use crate::server::Server;
 

@@ -4,7 +4,6 @@
 //! `-- --json` prints one object a line, `-- --quick` keeps the run under a minute, and a word
 //! picks the rows whose name contains it.
 
-pub mod flight;
 pub mod table;
 
 use std::path::Path;

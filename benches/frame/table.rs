@@ -1,8 +1,5 @@
 //! The table that benchmarks write and read: a partition key, a clustering key and a value.
 
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
 use tidegate_engine::{
     Cell, ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, DataType, Liveness,
     Mutation, PartitionKey, Row, TableId, TableOptions, TableSchema, Value,
@@ -50,20 +47,4 @@ pub fn write(schema: &TableSchema, pk: i64, ck: i64, timestamp: i64) -> Mutation
     };
     mutation.rows.push((clustering_key(schema, ck), row));
     mutation
-}
-
-/// So many rows from number `first` on, as a client sends them.
-pub fn batch((first, count): (i64, i64), rows_per_partition: i64) -> RecordBatch {
-    let numbers = || first..first + count;
-    let pk = Int64Array::from_iter_values(numbers().map(|row| row / rows_per_partition));
-    let ck = Int64Array::from_iter_values(numbers().map(|row| row % rows_per_partition));
-    let value = |row: i64| {
-        let mut value = [b'v'; VALUE_BYTES];
-        value[..8].copy_from_slice(&row.to_be_bytes());
-        value
-    };
-    let v = BinaryArray::from_iter_values(numbers().map(value));
-    let columns: [(&str, ArrayRef); 3] =
-        [("pk", Arc::new(pk)), ("ck", Arc::new(ck)), ("v", Arc::new(v))];
-    RecordBatch::try_from_iter(columns).unwrap()
 }

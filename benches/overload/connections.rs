@@ -7,7 +7,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::Builder;
 
-use crate::frame::flight::{Client, connect};
+use crate::flight_client::{Client, connect};
 use crate::frame::{Arguments, Row, Target, wall};
 use crate::server::Server;
 
