@@ -200,6 +200,17 @@ fn a_program_comes_by_a_token_until_it_is_dropped() {
         run(&mut ann, "DROP TOKEN ci OF ann").await;
         let refused = refusal(&mut program, "SELECT 1").await;
         assert_eq!(refused.code(), Code::Unauthenticated, "{refused}");
+        // Another of the same name is another.
+        let other = token_of(&mut ann, "CREATE TOKEN ci OF ann").await;
+        let refused = refusal(&mut program, "SELECT 1").await;
+        assert_eq!(refused.code(), Code::Unauthenticated, "{refused}");
+        run(&mut with_token(service, &other).await, "SELECT 1").await;
+        // One who may not log in does not, with a token that was right before.
+        let mut program = with_token(service, &other).await;
+        run(&mut program, "SELECT 1").await;
+        run(&mut root, "ALTER ROLE ann WITH LOGIN = false").await;
+        let refused = refusal(&mut program, "SELECT 1").await;
+        assert_eq!(refused.code(), Code::Unauthenticated, "{refused}");
     });
 }
 

@@ -3,7 +3,7 @@
 //! | header `authorization` | what it costs |
 //! |---|---|
 //! | `Bearer`, the token of a handshake | a look-up |
-//! | `Bearer`, a token of a role | a digest and a look-up |
+//! | `Bearer`, a token of a role | a keyed digest and a look-up; another of each on a new connection |
 //! | `Basic`, as some clients send with every call | a hash on each connection, then look-ups |
 //! | none, on a connection with a client's certificate | a look-up |
 //!
@@ -24,6 +24,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::attempts::{Attempt, Attempts};
 use super::identity::Identity;
+use super::known_token::KnownToken;
 use crate::flight::connections::Link;
 use crate::flight::error::refusal;
 use crate::flight::front::Front;
@@ -45,19 +46,12 @@ pub(in crate::flight) enum Rules {
     Always,
 }
 
-/// What a request says of its caller.
-struct Claim {
-    /// Scheme and value of the header.
-    authorization: Option<(&'static str, String)>,
-    link: Link,
-}
-
-impl Claim {
-    fn of<T>(request: &Request<T>) -> Self {
-        let said = authorization(request.metadata());
-        let authorization = said.map(|(scheme, value)| (scheme, value.to_owned()));
-        Claim { authorization, link: Link::of(request) }
-    }
+/// What a call says of its caller.
+enum Claim {
+    /// It comes as this role.
+    Role(Arc<str>),
+    /// Name and password, in base 64.
+    Basic(String),
 }
 
 /// See the head of this file.
@@ -81,12 +75,17 @@ impl Guard {
     /// Errors: UNAUTHENTICATED for who says nothing, or something wrong; RESOURCE_EXHAUSTED for who
     /// tries too often.
     async fn check<T>(&self, mut request: Request<T>) -> Result<Request<T>, Status> {
+        let link = Link::of(&request);
         let has_logins = self.state.database().catalog().roles().has_logins();
         let caller = match (has_logins, self.rules) {
             (true, _) => {
-                let claim = Claim::of(&request);
-                // Boxed: what it holds is then proven `Send` once, as in `AnyStatement`.
-                Caller::Role(self.role(claim).boxed().await?)
+                let claim = self.claim(authorization(request.metadata()), &link)?;
+                let role = match claim {
+                    Claim::Role(role) => role,
+                    // Boxed: what it holds is then proven `Send` once, as in `AnyStatement`.
+                    Claim::Basic(encoded) => self.role_of_password(&encoded, &link).boxed().await?,
+                };
+                Caller::Role(self.logging_in(role)?)
             }
             (false, Rules::WhereRolesLogIn) => Caller::Owner,
             (false, Rules::Always) => {
@@ -97,23 +96,23 @@ impl Guard {
                 ));
             }
         };
-        if let Some(activity) = Link::of(&request).activity {
+        if let Some(activity) = link.activity {
             activity.let_in();
         }
         request.extensions_mut().insert(Identity(caller));
         Ok(request)
     }
 
-    /// The role that a request comes as. It may log in at this moment.
-    async fn role(&self, Claim { authorization, link }: Claim) -> Result<Arc<str>, Status> {
-        let role = match authorization {
-            Some(("bearer", token)) if token::is_one(&token) => {
-                self.role_of_token(&token, &link)?
+    /// What a call says of its caller, by its header and its connection.
+    fn claim(&self, said: Option<(&str, &str)>, link: &Link) -> Result<Claim, Status> {
+        Ok(match said {
+            Some(("bearer", token)) if token::is_one(token) => {
+                Claim::Role(self.role_of_token(token, link)?)
             }
-            Some(("bearer", token)) => self.state.sessions().role_of(&token)?,
-            Some((_, encoded)) => self.role_of_password(&encoded, &link).await?,
-            None => match link.certificate {
-                Some(name) => name,
+            Some(("bearer", token)) => Claim::Role(self.state.sessions().role_of(token)?),
+            Some((_, encoded)) => Claim::Basic(encoded.to_owned()),
+            None => match &link.certificate {
+                Some(name) => Claim::Role(Arc::clone(name)),
                 None => {
                     return Err(Status::unauthenticated(
                         "the header 'authorization' is missing: connect with user and password, with \
@@ -121,7 +120,11 @@ impl Guard {
                     ));
                 }
             },
-        };
+        })
+    }
+
+    /// This role, if it may log in at this moment.
+    fn logging_in(&self, role: Arc<str>) -> Result<Arc<str>, Status> {
         match self.state.database().catalog().roles().login(&role) {
             Some(_) => Ok(role),
             None => Err(Status::unauthenticated(format!("role '{role}' may not log in"))),
@@ -130,23 +133,27 @@ impl Guard {
 
     /// The role of which this is a token that holds.
     fn role_of_token(&self, text: &str, link: &Link) -> Result<Arc<str>, Status> {
-        let said = token::read(text);
         let now_us = self.state.database().clock().wall_us();
         let catalog = self.state.database().catalog();
-        let known = said.as_ref().and_then(|said| {
-            let token = catalog.roles().get(&said.role)?.tokens.get(&said.name)?;
-            (said.is_of(&token.digest) && token.holds_at(now_us)).then_some(said)
-        });
         let sessions = self.state.sessions();
+        let mark = self.state.seal().mark(&[text]);
+        if let Some(known) = sessions.known_token(link.connection, &mark)
+            && known.holds(catalog.roles(), now_us)
+        {
+            return Ok(Arc::clone(known.role()));
+        }
+        let said = token::read(text);
+        let holding = said.as_ref().and_then(|said| KnownToken::of(said, catalog.roles(), now_us));
         let peer = link.peer.unwrap_or(IpAddr::from([0, 0, 0, 0]));
-        if let Some(said) = known {
-            let mark = self.state.seal().mark(&[text]);
-            if !sessions.is_marked(link.connection, &mark) {
-                sessions.mark(link.connection, mark);
-                let whose = format!("from {peer} with token {}", said.name);
-                sessions.audit(AuditEvent::Login, &said.role, &whose);
-            }
-            return Ok(said.role.as_str().into());
+        if let Some(known) = holding {
+            let role = Arc::clone(known.role());
+            sessions.audit(
+                AuditEvent::Login,
+                &role,
+                &format!("from {peer} with token {}", known.name()),
+            );
+            sessions.mark(link.connection, (mark, Some(Arc::new(known))));
+            return Ok(role);
         }
         // Nobody finds a token by trying. The limit keeps the audit log readable.
         let user = said.map_or(String::new(), |said| said.role);
@@ -192,7 +199,7 @@ impl Guard {
             Ok(true) => {
                 self.attempts.give_back(attempt);
                 if let Some(mark) = mark {
-                    sessions.mark(link.connection, mark);
+                    sessions.mark(link.connection, (mark, None));
                 }
                 self.note(AuditEvent::Login, &user, peer);
                 Ok(user.into())

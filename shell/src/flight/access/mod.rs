@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `guard` | each call of Flight, behind the question who it is |
 //! | `identity` | who that is |
+//! | `known_token` | a token that was told on a connection |
 //! | `attempts` | how many wrong passwords a peer may send |
 //! | `tls` | certificates of the service, and the handshake |
 //! | `certificate` | the common name of a client's certificate |
@@ -15,7 +16,9 @@ mod attempts;
 mod certificate;
 mod guard;
 mod identity;
+mod known_token;
 pub(super) mod tls;
 
 pub(super) use guard::{Guard, Rules};
 pub(super) use identity::Identity;
+pub(super) use known_token::KnownToken;

@@ -29,7 +29,7 @@ use tidegate_engine::{Database, SchemaRef};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Status};
 
-use super::access::Identity;
+use super::access::{Identity, KnownToken};
 use super::connections::{Connection, Link};
 use super::error::{refusal, status};
 use super::kept::Kept;
@@ -195,16 +195,24 @@ pub(super) struct Sessions {
     all: Mutex<All>,
 }
 
+/// Credentials that were right, and the token that they are, if they are one.
+type Right = (Mark, Option<Arc<KnownToken>>);
+
 #[derive(Default)]
 struct All {
     entries: BTreeMap<Name, Entry>,
     /// Connections that are open, with the credentials that were right on them.
-    open: BTreeMap<Connection, Vec<Mark>>,
+    open: BTreeMap<Connection, Vec<Right>>,
     /// Sessions that ever were.
     count: u64,
 }
 
 impl All {
+    /// Credentials that were right on this connection.
+    fn right(&self, connection: Connection) -> &[Right] {
+        self.open.get(&connection).map_or(&[], Vec::as_slice)
+    }
+
     /// The connection as a set, which is empty when it is closed already.
     fn if_open(&self, connection: Connection) -> BTreeSet<Connection> {
         self.open.contains_key(&connection).then_some(connection).into_iter().collect()
@@ -280,16 +288,29 @@ impl Sessions {
 
     /// Whether these credentials were right on this connection.
     pub(super) fn is_marked(&self, connection: Connection, mark: &Mark) -> bool {
-        lock(&self.all).open.get(&connection).is_some_and(|marks| marks.contains(mark))
+        let all = lock(&self.all);
+        all.right(connection).iter().any(|(known, _)| known == mark)
     }
 
-    /// Remembers that they were, until the connection is closed.
-    pub(super) fn mark(&self, connection: Connection, mark: Mark) {
-        if let Some(marks) = lock(&self.all).open.get_mut(&connection) {
-            if marks.len() >= MARKS_MAX {
-                marks.remove(0);
+    /// The token that was told on this connection and has this mark.
+    pub(super) fn known_token(
+        &self,
+        connection: Connection,
+        mark: &Mark,
+    ) -> Option<Arc<KnownToken>> {
+        let all = lock(&self.all);
+        let (_, token) = all.right(connection).iter().find(|(known, _)| known == mark)?;
+        token.clone()
+    }
+
+    /// Remembers credentials that were right, until the connection is closed.
+    pub(super) fn mark(&self, connection: Connection, right: Right) {
+        if let Some(known) = lock(&self.all).open.get_mut(&connection) {
+            known.retain(|(mark, _)| *mark != right.0);
+            if known.len() >= MARKS_MAX {
+                known.remove(0);
             }
-            marks.push(mark);
+            known.push(right);
         }
     }
 
