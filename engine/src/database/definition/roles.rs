@@ -217,7 +217,8 @@ impl Database {
         })
     }
 
-    /// Changes a role and publishes it, unless `change` refuses; that sees the catalog before.
+    /// Changes a role and publishes it, unless `change` refuses or leaves all as it is; that sees
+    /// the catalog before.
     ///
     /// Errors: `NotFound`; those of `change`; `Io`.
     fn change_role(
@@ -233,6 +234,9 @@ impl Database {
                 return Err(Error::NotFound { kind: "role", name });
             };
             change(&catalog, role)?;
+            if changed.roles() == catalog.roles() {
+                return Ok(());
+            }
             database.publish(changed).await
         })
     }

@@ -139,7 +139,11 @@ async fn tokens_stay_over_a_restart_and_go_with_their_role() {
     assert!(!tokens().contains_key("ci"));
     let gone = database.drop_token("ann", "ci", false).await;
     assert!(matches!(gone, Err(Error::NotFound { kind: "token", .. })), "{gone:?}");
+    // What changes nothing is not written.
+    let before = database.catalog().version();
     database.drop_token("ann", "ci", true).await.unwrap();
+    database.alter_role("ann", |_| ()).await.unwrap();
+    assert_eq!(database.catalog().version(), before);
     database.drop_role("ann", false).await.unwrap();
     database.create_role("ann", RoleOptions::default(), false).await.unwrap();
     assert!(tokens().is_empty(), "the next role of this name is another one");
