@@ -220,6 +220,40 @@ fn a_snapshot_is_made_and_restored() {
 }
 
 #[test]
+fn a_snapshot_goes_to_object_storage_and_comes_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let sql = |text: &str| run(here, &["--data", "db", "-c", text]);
+    let insert = "INSERT INTO reading (station, at, value) VALUES ('a', 1, 1.5)";
+    for text in [CREATE, insert] {
+        assert_eq!(sql(text).status.code(), Some(0), "{text}");
+    }
+    let place = format!("file://{}/backup/monday", here.display());
+    let snapshot = format!("SNAPSHOT TO '{place}'");
+    let made = sql(&snapshot);
+    assert_eq!(made.status.code(), Some(0), "{}", err(&made));
+    assert!(err(&made).starts_with(&format!("Snapshot of 1 table in '{place}': 1 SSTable, ")));
+    assert!(std::fs::read_dir(here.join("db/exports")).unwrap().next().is_none());
+    assert!(err(&sql(&snapshot)).contains("monday is not empty, it has "));
+    let restore = |data: &str, from: &str| run(here, &["--data", data, "restore", from]);
+    let restored = restore("new", &place);
+    assert_eq!(restored.status.code(), Some(0), "{}", err(&restored));
+    let read = run(here, &["--data", "new", "--mode", "csv", "-c", "SELECT * FROM reading"]);
+    assert_eq!(out(&read), "station,at,value,note\na,1,1.5,\n");
+    let none = format!("file://{}/none", here.display());
+    for (data, from, wanted) in [
+        ("new", &*place, "new is not empty"),
+        ("other", &none, "none holds no snapshot"),
+        ("other", "ftp://b/c", "'ftp://' is no object storage that is known"),
+    ] {
+        let refused = restore(data, from);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(err(&refused).contains(wanted), "{}", err(&refused));
+    }
+    assert!(!here.join("other").exists());
+}
+
+#[test]
 fn a_reader_that_leaves_is_no_error() {
     let directory = tempfile::tempdir().unwrap();
     let mut child = program(directory.path())

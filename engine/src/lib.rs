@@ -52,9 +52,9 @@ pub use commitlog::{Durability, Recovery};
 pub use database::{
     AdmissionReport, AlteredTable, AttachProgress, Attached, AttachedFile, Attachment, BatchStream,
     CacheReport, Catalog, ColumnChange, CommitlogReport, CompactionEnd, CompactionRecord,
-    CompactionReport, ConditionalWrite, DamageReport, Database, Deciding, Decision, Getting,
-    GettingMany, HotReport, Import, ImportProgress, Imported, IoReport, LargeDataReport, LeftOut,
-    MemoryPool, MemoryReport, NewColumn, OnUnknown, Options, RateReport, ReadReport,
+    CompactionReport, ConditionalWrite, DamageReport, Database, Deciding, Decision, Export,
+    Getting, GettingMany, HotReport, Import, ImportProgress, Imported, IoReport, LargeDataReport,
+    LeftOut, MemoryPool, MemoryReport, NewColumn, OnUnknown, Options, RateReport, ReadReport,
     RecordingSummary, RowCacheReport, Scan, Snapshot, SstableReport, TableReport, Under,
     WriteBatch, Writing,
 };

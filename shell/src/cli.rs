@@ -161,7 +161,8 @@ pub enum Action {
     Iotune(IotuneArguments),
     /// Make a data directory, that of --data, from what SNAPSHOT TO has made.
     Restore {
-        /// Directory of the snapshot; it stays as it is.
+        /// Directory of the snapshot, or its place in object storage such as s3://bucket/monday;
+        /// it stays as it is.
         #[arg(value_name = "SNAPSHOT")]
         snapshot: PathBuf,
     },

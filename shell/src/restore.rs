@@ -5,22 +5,31 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
+use tidegate_engine::clock::{Clock, SystemClock};
 use tidegate_engine::os;
 
 use crate::exit::fail;
 use crate::memory::Bytes;
-use crate::output::progress::ProgressLine;
+use crate::objects::{Moved, Place};
+use crate::output::progress::{INTERVAL_MS, Progress, ProgressLine};
 use crate::stderr::tell_line;
+use crate::thread;
 
 const CATALOG: &str = "catalog";
 const LOCK: &str = "LOCK";
 
 /// Restores `snapshot` into `data`; returns the exit code.
 pub(crate) fn run(snapshot: &Path, data: &Path) -> u8 {
-    let mut progress = ProgressLine::new();
-    let restored = restore(snapshot, data, &mut progress);
-    progress.clear();
+    let progress = Mutex::new(ProgressLine::new());
+    let place = snapshot.to_str().filter(|text| Place::is_one(text));
+    let restored = match place {
+        Some(text) => fetch(text, data, &progress),
+        None => restore(snapshot, data, &mut lock(&progress)),
+    };
+    lock(&progress).clear();
     match restored {
         Ok(Restored { files, bytes }) => {
             tell_line!(
@@ -61,17 +70,7 @@ fn restore(snapshot: &Path, data: &Path, progress: &mut ProgressLine) -> Result<
         Some(Ok(lock)) => Some(lock),
         None => None,
     };
-    let is_taken = match fs::read_dir(data) {
-        Ok(mut entries) => entries.next().is_some(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-        Err(error) => return Err(told(data, &error)),
-    };
-    if is_taken {
-        return Err(format!(
-            "{} is not empty: name a new directory with --data, or remove what is in it",
-            data.display()
-        ));
-    }
+    check_is_free(data)?;
     let mut restored = Restored::default();
     copy_folder(snapshot, data, &mut restored, progress)?;
     let (from, to) = (snapshot.join(CATALOG), data.join(CATALOG));
@@ -79,6 +78,46 @@ fn restore(snapshot: &Path, data: &Path, progress: &mut ProgressLine) -> Result<
     sync_folder(data)?;
     restored.files += 1;
     Ok(restored)
+}
+
+/// Restores what is in a place in object storage.
+fn fetch(text: &str, data: &Path, progress: &Mutex<ProgressLine>) -> Result<Restored, String> {
+    let place = Place::of(text)?;
+    check_is_free(data)?;
+    let (clock, shown) = (SystemClock::new(), Mutex::new(Duration::ZERO));
+    let start_ns = clock.monotonic_ns();
+    let tell = |Moved { bytes, bytes_max, .. }: Moved| {
+        let elapsed = Duration::from_nanos(clock.monotonic_ns().saturating_sub(start_ns));
+        let mut shown = lock(&shown);
+        if elapsed >= *shown + Duration::from_millis(INTERVAL_MS) {
+            *shown = elapsed;
+            let reached = Progress { rows: 0, bytes, bytes_total: Some(bytes_max) };
+            lock(progress).draw(reached, elapsed);
+        }
+    };
+    let runtime = thread::pool().map_err(|error| format!("cannot start threads: {error}"))?;
+    let Moved { files, bytes, .. } = runtime.block_on(place.fetch(data, CATALOG, &tell))?;
+    Ok(Restored { files, bytes })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no one panics while holding it")
+}
+
+/// Errors: in words, where something is in the new data directory.
+fn check_is_free(data: &Path) -> Result<(), String> {
+    let is_taken = match fs::read_dir(data) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        Err(error) => return Err(format!("{}: {error}", data.display())),
+    };
+    match is_taken {
+        false => Ok(()),
+        true => Err(format!(
+            "{} is not empty: name a new directory with --data, or remove what is in it",
+            data.display()
+        )),
+    }
 }
 
 /// Copies all of a folder but the catalog and the lock.

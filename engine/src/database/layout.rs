@@ -12,6 +12,7 @@
 //! ticket.key                    the key of tickets, of `tidegate serve`; in no snapshot
 //! io-properties.yaml            what the disk was measured to do; made by `tidegate iotune`
 //! set-aside/                    writes from commitlogs that do not fit their table
+//! exports/<number>/             a snapshot, while it is sent elsewhere
 //! data/<keyspace>/<table>-<id>/ SSTables and their manifests
 //! ```
 //! Names in `policies/` are those of `governance/files.rs`. `io/scheduler.rs` reads the figures of
@@ -72,6 +73,10 @@ impl Layout {
 
     pub(super) fn batches(&self) -> PathBuf {
         self.root.join("batches")
+    }
+
+    pub(super) fn exports(&self) -> PathBuf {
+        self.root.join("exports")
     }
 
     /// A batch that a shard has logged.

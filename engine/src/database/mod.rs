@@ -37,3 +37,4 @@ pub use report::{
 pub use shard::recording::RecordingSummary;
 pub use shard::{CompactionEnd, CompactionRecord, ConditionalWrite, Decision, LeftOut, Shard};
 pub use snapshot::Snapshot;
+pub use snapshot::export::Export;

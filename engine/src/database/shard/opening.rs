@@ -270,6 +270,7 @@ impl Shard {
             )));
         }
         let ledgers = Arc::new(ledgers);
+        self.remove_exports().await;
         self.context.disk.create_directories(&self.options.layout.data()).await?;
         let tables: BTreeMap<PathBuf, TableId> =
             schemas.iter().map(|schema| (self.options.layout.table(schema), schema.id)).collect();

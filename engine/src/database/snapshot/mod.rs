@@ -13,6 +13,7 @@
 //! one that has begun by step 4 and may be in a part has its file there, and the next opening
 //! applies it. Nothing says how far commitlogs were flushed, for a snapshot has none.
 
+pub(super) mod export;
 pub(super) mod logged;
 
 use std::path::{Path, PathBuf};
@@ -33,6 +34,14 @@ use crate::table::Linked;
 /// Errno of a second name on another file system.
 const EXDEV: i32 = 18;
 
+/// Where a snapshot goes.
+enum Target {
+    /// A directory that somebody named.
+    Beside(PathBuf),
+    /// A folder of the data directory, by its number.
+    Export(u64),
+}
+
 /// A snapshot that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
@@ -52,12 +61,18 @@ impl Database {
     /// another file system; `Unavailable` while SSTables of another shard count are rewritten;
     /// those of a table that could not be opened; `Io`. What was made of it is removed then.
     pub fn snapshot(&self, directory: impl Into<PathBuf>) -> BoxFuture<'static, Result<Snapshot>> {
-        let (database, directory) = (self.clone(), directory.into());
+        let made = self.snapshot_at(Target::Beside(absolute(&directory.into())));
+        made.map(|made| made.map(|(snapshot, _)| snapshot)).boxed()
+    }
+
+    /// Returns its folder too.
+    fn snapshot_at(&self, target: Target) -> BoxFuture<'static, Result<(Snapshot, PathBuf)>> {
+        let database = self.clone();
         self.uninterrupted(async move {
-            let into = Layout::new(absolute(&directory));
-            let begin = into.clone();
-            let work = move |shard: Rc<Shard>| async move { shard.begin_snapshot(&begin).await };
-            database.handle(0).call("snapshot", |shard| work(shard).boxed_local()).await??;
+            let begin = move |shard: Rc<Shard>| {
+                async move { shard.begin_snapshot(target).await }.boxed_local()
+            };
+            let into = database.handle(0).call("snapshot", begin).await??;
             let made = database.fill_snapshot(&into).await;
             if made.is_err() {
                 let root = into.root().to_owned();
@@ -69,7 +84,8 @@ impl Database {
                     tracing::warn!(%directory, %error, "a part of a failed snapshot stays");
                 }
             }
-            made.map_err(|error| explained(error, into.root()))
+            let made = made.map_err(|error| explained(error, into.root()))?;
+            Ok((made, into.root().to_owned()))
         })
     }
 
@@ -123,23 +139,29 @@ impl Shard {
     /// Makes the folder of a snapshot.
     ///
     /// Errors: `Invalid`, `Io`.
-    async fn begin_snapshot(&self, into: &Layout) -> Result<()> {
+    async fn begin_snapshot(&self, target: Target) -> Result<Layout> {
+        let own = &self.options.layout;
+        let into = match target {
+            Target::Export(number) => Layout::new(own.exports().join(number.to_string())),
+            Target::Beside(root) if root.starts_with(absolute(own.root())) => {
+                return Err(Error::invalid(format!(
+                    "'{}' is within the data directory: a snapshot goes beside it",
+                    root.display()
+                )));
+            }
+            Target::Beside(root) => Layout::new(root),
+        };
         let (disk, root) = (&self.context.disk, into.root());
-        if root.starts_with(absolute(self.options.layout.root())) {
-            return Err(Error::invalid(format!(
-                "'{}' is within the data directory: a snapshot goes beside it",
-                root.display()
-            )));
-        }
         if !disk.list(root).await?.is_empty() {
             let root = root.display();
             return Err(Error::invalid(format!("'{root}' is not empty: name a new directory")));
         }
         disk.create_directories(root).await?;
         match root.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => disk.sync_directory(parent).await,
-            _ => Ok(()),
+            Some(parent) if !parent.as_os_str().is_empty() => disk.sync_directory(parent).await?,
+            _ => {}
         }
+        Ok(into)
     }
 
     async fn make_table_folders(&self, into: &Layout, tables: &[SchemaRef]) -> Result<()> {

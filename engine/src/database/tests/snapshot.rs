@@ -57,6 +57,57 @@ fn rows(count: i64) -> Vec<Vec<i64>> {
     vec![(0..count).collect(); PARTITIONS]
 }
 
+/// Names in the folder of exports.
+async fn exports(disk: &SimulatedDisk) -> Vec<String> {
+    let entries = disk.shared().list(Path::new("/db/exports")).await.unwrap();
+    entries.into_iter().map(|entry| entry.name).collect()
+}
+
+#[test]
+fn an_export_is_a_snapshot_that_goes_when_it_was_sent() {
+    play(async {
+        let disk = SimulatedDisk::new(1);
+        let database = open_at(&disk, "/db", SHARDS).await.unwrap();
+        let schema = database.create_table(definition(), false).await.unwrap();
+        for at in 0..PARTITIONS {
+            write(&database, &schema, at, 0).await;
+        }
+        let [first, second] = [database.export().await.unwrap(), database.export().await.unwrap()];
+        assert_eq!(first.snapshot().tables, 1);
+        assert_ne!(first.folder(), second.folder());
+        assert_eq!(exports(&disk).await.len(), 2);
+        // What is compacted away meanwhile stays in it.
+        for row in 1..3 {
+            for at in 0..PARTITIONS {
+                write(&database, &schema, at, row).await;
+            }
+            database.flush(None).await.unwrap();
+        }
+        database.compact(schema.id).await.unwrap();
+        let copied = open_at(&disk, first.folder().to_str().unwrap(), SHARDS).await.unwrap();
+        assert_eq!(all_values(&copied).await, rows(1));
+        copied.close().await.unwrap();
+        first.remove().await.unwrap();
+        assert_eq!(exports(&disk).await.len(), 1);
+        // Nobody waits for the second any more.
+        drop(second);
+        while !exports(&disk).await.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        // A place that is removed at the next opening is none for a snapshot.
+        let within = database.snapshot("/db/exports/mine").await.unwrap_err();
+        assert!(within.to_string().contains("is within the data directory"), "{within}");
+        let left = database.export().await.unwrap();
+        database.close().await.unwrap();
+        drop(left);
+        assert_eq!(exports(&disk).await.len(), 1, "a closed database removes nothing");
+        let database = open_at(&disk, "/db", SHARDS).await.unwrap();
+        assert!(exports(&disk).await.is_empty());
+        assert_eq!(all_values(&database).await, rows(3));
+        database.close().await.unwrap();
+    });
+}
+
 #[test]
 fn a_snapshot_holds_what_was_there_and_is_a_database() {
     play(async {

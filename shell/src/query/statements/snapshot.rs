@@ -1,34 +1,43 @@
-//! SNAPSHOT TO: a copy of everything beside the data directory, while the database serves.
+//! SNAPSHOT TO: a copy of everything beside the data directory or in object storage, while the
+//! database serves.
 
 use std::path::Path;
 
+use tidegate_engine::Snapshot;
+
 use super::{OwnStatement, Read};
 use crate::memory::Bytes;
+use crate::objects::{Moved, Place};
 use crate::query::access::{AuditEvent, Need};
-use crate::query::error::{QueryError, Result};
+use crate::query::error::{ErrorKind, QueryError, Result};
 use crate::query::outcome::Outcome;
 use crate::query::parse::Cursor;
-use crate::query::session::Session;
+use crate::query::session::{Progress, Session};
 use crate::text::named;
 
 /// Most characters of the name of a snapshot that a client asks for.
 const NAME_MAX: usize = 100;
 
-/// To a directory that does not exist or is empty.
+/// To a directory that does not exist or is empty, or to a place in object storage.
 #[derive(Debug)]
 pub struct SnapshotTo(String);
 
 impl Read for SnapshotTo {
     fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
-        let (directory, _) = cursor.string("the directory, such as '/backup/monday'")?;
-        Ok(SnapshotTo(directory))
+        let (to, _) = cursor
+            .string("the directory or place, such as '/backup/monday' or 's3://bucket/monday'")?;
+        Ok(SnapshotTo(to))
     }
 }
 
 impl OwnStatement for SnapshotTo {
     async fn run(&self, session: &Session) -> Result<Outcome> {
         session.check_local_files()?;
-        made(session, Path::new(&self.0)).await.map(Outcome::message)
+        let made = match Place::is_one(&self.0) {
+            true => sent(session, &self.0).await,
+            false => made(session, Path::new(&self.0)).await,
+        };
+        made.map(Outcome::message)
     }
 }
 
@@ -74,13 +83,36 @@ fn check_name(name: &str) -> Result<()> {
 /// Makes a snapshot, and says so.
 async fn made(session: &Session, directory: &Path) -> Result<String> {
     let made = session.database.snapshot(directory).await?;
-    Ok(format!(
-        "Snapshot of {} in '{}': {}, {}.",
+    Ok(told(&made, &directory.display().to_string(), made.bytes))
+}
+
+/// Sends a snapshot to a place in object storage, and says so.
+async fn sent(session: &Session, text: &str) -> Result<String> {
+    let place = Place::of(text).map_err(QueryError::invalid)?;
+    let export = session.database.export().await?;
+    let sink = session.options.progress.clone();
+    let tell = move |Moved { bytes, bytes_max, .. }: Moved| {
+        if let Some(sink) = &sink {
+            sink(Progress { rows: 0, bytes, bytes_max });
+        }
+    };
+    let sent = place.send(export.folder(), &tell).await;
+    let made = export.snapshot().clone();
+    // The snapshot is there, or the error says why not, whatever becomes of its source.
+    if let Err(error) = export.remove().await {
+        tracing::warn!(%error, "an export stays until the next opening");
+    }
+    let moved = sent.map_err(|error| QueryError::new(ErrorKind::Io, error))?;
+    Ok(told(&made, &place.to_string(), moved.bytes))
+}
+
+fn told(made: &Snapshot, place: &str, bytes: u64) -> String {
+    format!(
+        "Snapshot of {} in '{place}': {}, {}.",
         counted(made.tables as u64, "table"),
-        directory.display(),
         counted(made.sstables, "SSTable"),
-        Bytes(usize::try_from(made.bytes).unwrap_or(usize::MAX))
-    ))
+        Bytes(usize::try_from(bytes).unwrap_or(usize::MAX))
+    )
 }
 
 fn counted(count: u64, what: &str) -> String {

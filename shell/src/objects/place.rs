@@ -1,0 +1,127 @@
+//! A place in object storage.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+use object_store::path::Path as ObjectPath;
+use object_store::{ObjectStore, ObjectStoreExt, parse_url_opts};
+use url::Url;
+
+use super::list::List;
+
+/// The object that is written last.
+const LIST: &str = "SNAPSHOT";
+/// How the names of variables begin that say how to reach a store.
+const VARIABLES: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
+/// Schemes of URLs that are understood, as people are told them.
+const SCHEMES: &str =
+    "s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///folder";
+
+/// See the head of this file.
+pub(crate) struct Place {
+    pub(super) store: Arc<dyn ObjectStore>,
+    root: ObjectPath,
+    /// Its URL, for people.
+    name: String,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl Place {
+    /// Whether a text names a place in object storage, and no directory.
+    pub(crate) fn is_one(text: &str) -> bool {
+        let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+        text.split_once("://").is_some_and(|(scheme, _)| {
+            scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(is_letter)
+        })
+    }
+
+    /// The place of a URL. Keys, regions and endpoints come from the environment, by the names that
+    /// each provider's own tools use (`AWS_…`, `GOOGLE_…`, `AZURE_…`).
+    ///
+    /// Errors: in words, for a URL that is none, has a password or query, or a scheme that is not
+    /// understood; where the environment contradicts itself.
+    pub(crate) fn of(text: &str) -> Result<Self, String> {
+        let url = Url::parse(text).map_err(|error| format!("'{text}' is no URL: {error}"))?;
+        let has_secret = !url.username().is_empty() || url.password().is_some();
+        if has_secret || url.query().is_some() || url.fragment().is_some() {
+            return Err(
+                "a place is named without user, password, query and fragment: keys come from the \
+                 environment, such as AWS_ACCESS_KEY_ID"
+                    .to_owned(),
+            );
+        }
+        if !["s3", "s3a", "gs", "az", "abfs", "abfss", "file"].contains(&url.scheme()) {
+            let scheme = url.scheme();
+            return Err(format!(
+                "'{scheme}://' is no object storage that is known: name {SCHEMES}"
+            ));
+        }
+        let is_known = |name: &str| VARIABLES.iter().any(|begin| name.starts_with(begin));
+        let variables = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .filter(|(name, _)| is_known(name));
+        let (store, root) =
+            parse_url_opts(&url, variables).map_err(|error| format!("{text}: {error}"))?;
+        let name = text.trim_end_matches('/').to_owned();
+        Ok(Place { store: store.into(), root, name })
+    }
+
+    /// The same place of a store at hand.
+    #[cfg(test)]
+    pub(super) fn within(store: Arc<dyn ObjectStore>, root: &str) -> Self {
+        let root = ObjectPath::from(root);
+        let name = format!("test://{root}");
+        Place { store, root, name }
+    }
+
+    /// Where a file of the snapshot is.
+    pub(super) fn at(&self, path: &str) -> ObjectPath {
+        path.split('/').fold(self.root.clone(), |at, part| at.join(part))
+    }
+
+    /// What went wrong with a file, in words.
+    pub(super) fn told(&self, path: &str, error: impl fmt::Display) -> String {
+        format!("{self}/{path}: {error}")
+    }
+
+    /// Errors: in words, where something is there.
+    pub(super) async fn check_empty(&self) -> Result<(), String> {
+        let first = self.store.list(Some(&self.root)).try_next().await;
+        match first.map_err(|error| format!("{self}: {error}"))? {
+            None => Ok(()),
+            Some(object) => Err(format!(
+                "{self} is not empty, it has {}: name a new place, or remove what is there",
+                object.location
+            )),
+        }
+    }
+
+    /// The list of the snapshot that is there.
+    ///
+    /// Errors: in words.
+    pub(super) async fn list(&self) -> Result<List, String> {
+        let told = |error: object_store::Error| match error {
+            object_store::Error::NotFound { .. } => format!(
+                "{self} holds no snapshot: it has no object {LIST}, which SNAPSHOT TO writes last"
+            ),
+            error => self.told(LIST, error),
+        };
+        let object = self.store.get(&self.at(LIST)).await.map_err(told)?;
+        let text = object.bytes().await.map_err(told)?;
+        List::decode(&text).map_err(|error| self.told(LIST, error))
+    }
+
+    /// Makes what was sent a snapshot.
+    ///
+    /// Errors: in words.
+    pub(super) async fn put_list(&self, list: &List) -> Result<(), String> {
+        let put = self.store.put(&self.at(LIST), list.encode().into()).await;
+        put.map(drop).map_err(|error| self.told(LIST, error))
+    }
+}
