@@ -25,13 +25,16 @@ use tidegate_engine::os;
 pub const ENVIRONMENT_WITHIN_LIMITS: [(&str, &str); 1] = [("MIMALLOC_ARENA_EAGER_COMMIT", "0")];
 
 /// Statements take and give back megabytes one after the other: what one gave back within so many
-/// ms, the next one gets without asking the kernel, which would clear it first.
-const KEPT_MS: c_long = 1_000;
+/// ms, the next one gets without asking the kernel, which would clear it first. Batches of long
+/// rows give back as much in a second as a limit on memory leaves for them, so it is not longer.
+const KEPT_MS: c_long = 10;
 /// What takes its memory beforehand gives none back.
 const NEVER_MS: c_long = -1;
 /// mimalloc's number of the option that says after how many ms freed memory goes back to the
 /// kernel.
 const PURGE_DELAY: i32 = 15;
+/// mimalloc's number of the option that says how many times as long whole regions stay.
+const ARENA_PURGE_MULT: i32 = 24;
 /// What is populated in one call; others who need the kernel's map of memory have their turn
 /// between.
 const STEP_BYTES: usize = 2 << 20;
@@ -41,10 +44,11 @@ const ARENA_ALIGN: usize = 32 << 20;
 /// From now on gives memory back to the kernel some time after it was freed, and not at once. The
 /// variable `MIMALLOC_PURGE_DELAY` says after how many ms, where it is set.
 pub fn keep_freed() {
-    #[expect(unsafe_code, reason = "an option of the allocator is set")]
-    // SAFETY: it stores a number.
+    #[expect(unsafe_code, reason = "options of the allocator are set")]
+    // SAFETY: it stores numbers.
     unsafe {
         mi_option_set_default(PURGE_DELAY, KEPT_MS);
+        mi_option_set_default(ARENA_PURGE_MULT, 1);
     }
 }
 

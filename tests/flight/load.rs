@@ -107,6 +107,7 @@ fn long_rows_are_answered_in_little_memory() {
         assert_eq!(found, rows);
         assert!(found_bytes >= rows * bytes);
         let above = status_bytes(&service, "VmHWM").saturating_sub(idle);
+        eprintln!("{rows} rows of {bytes} bytes: {} MiB above idle", above / MIB);
         assert!(above <= ABOVE_IDLE_MAX, "{rows} rows of {bytes} bytes: {} MiB", above / MIB);
         assert_eq!(service.stop().0, Some(0));
     }
