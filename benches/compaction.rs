@@ -44,9 +44,8 @@ use frame::{Arguments, print_head};
 static ALLOCATOR: tidegate::allocator::Allocator = tidegate::allocator::Allocator;
 
 fn main() -> ExitCode {
-    let mut words = std::env::args().skip(1);
-    if words.next().as_deref() == Some(server::CHILD) {
-        return server::run(words);
+    if let Some(code) = server::as_child() {
+        return code;
     }
     let arguments = Arguments::parse();
     print_head(&arguments);

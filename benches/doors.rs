@@ -42,11 +42,12 @@ use tokio::runtime::Builder;
 static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
+    if let Some(code) = server::as_child() {
+        return code;
+    }
     let mut words = std::env::args().skip(1);
-    match words.next().as_deref() {
-        Some(server::CHILD) => return server::run(words),
-        Some(bare::CHILD) => return bare::run(&PathBuf::from(words.next().unwrap())),
-        _ => {}
+    if words.next().as_deref() == Some(bare::CHILD) {
+        return bare::run(&PathBuf::from(words.next().unwrap()));
     }
     let arguments = Arguments::parse();
     print_head(&arguments);

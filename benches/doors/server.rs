@@ -9,12 +9,15 @@ use clap::Parser;
 use tidegate::cli::Cli;
 
 /// The first argument of a child that is the server.
-pub const CHILD: &str = "child-serve";
+const CHILD: &str = "child-serve";
 
-/// What the child does.
-pub fn run(arguments: impl Iterator<Item = String>) -> ExitCode {
-    let cli = Cli::parse_from(std::iter::once("tidegate".to_owned()).chain(arguments));
-    ExitCode::from(tidegate::run(cli))
+/// What this process ends with where it is such a child; `None` for a benchmark.
+pub fn as_child() -> Option<ExitCode> {
+    let mut words = std::env::args().skip(1);
+    (words.next()? == CHILD).then(|| {
+        let cli = Cli::parse_from(std::iter::once("tidegate".to_owned()).chain(words));
+        ExitCode::from(tidegate::run(cli))
+    })
 }
 
 /// A process that listens.

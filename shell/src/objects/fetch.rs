@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use blake3::Hasher;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -12,7 +11,7 @@ use tokio::fs::{self, File};
 use tokio::io::AsyncWriteExt;
 
 use super::list::Listed;
-use super::{AT_ONCE, Moved, Place, Tell};
+use super::{AT_ONCE, Meter, Moved, Place, Tell, on_disk};
 
 impl Place {
     /// Restores the snapshot that is there into a folder that is empty or not there. The file
@@ -32,11 +31,7 @@ impl Place {
             return Err(format!("{self} holds no snapshot of a database: its list has no catalog"));
         };
         let bytes_max = list.bytes();
-        let (done, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        let told = |got: u64| {
-            let bytes = bytes.fetch_add(got, Ordering::Relaxed) + got;
-            tell(Moved { files: done.load(Ordering::Relaxed), bytes, bytes_max });
-        };
+        let meter = Meter::new(bytes_max, tell);
         let mut folders = BTreeSet::from([folder.to_owned()]);
         for file in &list.files {
             let below = Path::new(&file.path).ancestors().skip(1);
@@ -45,17 +40,9 @@ impl Place {
         for folder in &folders {
             fs::create_dir_all(folder).await.map_err(|error| on_disk(folder, error))?;
         }
-        let fetch = |file: &Listed| {
-            let (target, told) = (folder.join(&file.path), &told);
-            let (file, done) = (file.clone(), &done);
-            async move {
-                self.fetch_file(&file, &target, told).await?;
-                done.fetch_add(1, Ordering::Relaxed);
-                Ok::<_, String>(())
-            }
-        };
+        let fetch = |file| self.fetch_file(file, folder, &meter).boxed();
         // Boxed: what each holds is then proven `Send` once.
-        let fetching: Vec<_> = others.into_iter().map(|file| fetch(file).boxed()).collect();
+        let fetching: Vec<_> = others.into_iter().map(fetch).collect();
         stream::iter(fetching).buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await?;
         sync(folders.iter().cloned().collect()).await?;
         fetch(last).await?;
@@ -66,13 +53,14 @@ impl Place {
     async fn fetch_file(
         &self,
         file: &Listed,
-        target: &Path,
-        told: &(dyn Fn(u64) + Sync),
+        folder: &Path,
+        meter: &Meter<'_>,
     ) -> Result<(), String> {
+        let target = folder.join(&file.path);
         let of_store = |error| self.told(&file.path, error);
         let object = self.store.get(&self.at(&file.path)).await.map_err(of_store)?;
         let mut pieces = object.into_stream();
-        let mut content = File::create(target).await.map_err(|error| on_disk(target, error))?;
+        let mut content = File::create(&target).await.map_err(|error| on_disk(&target, error))?;
         let (mut hasher, mut bytes) = (Hasher::new(), 0);
         while let Some(piece) = pieces.try_next().await.map_err(of_store)? {
             hasher.update(&piece);
@@ -80,8 +68,8 @@ impl Place {
             if bytes > file.bytes {
                 break;
             }
-            content.write_all(&piece).await.map_err(|error| on_disk(target, error))?;
-            told(piece.len() as u64);
+            content.write_all(&piece).await.map_err(|error| on_disk(&target, error))?;
+            meter.add(piece.len() as u64);
         }
         let found = hasher.finalize().to_hex();
         if bytes != file.bytes || *found != *file.blake3 {
@@ -94,12 +82,10 @@ impl Place {
                 ),
             ));
         }
-        content.sync_all().await.map_err(|error| on_disk(target, error))
+        content.sync_all().await.map_err(|error| on_disk(&target, error))?;
+        meter.end_file();
+        Ok(())
     }
-}
-
-fn on_disk(path: &Path, error: std::io::Error) -> String {
-    format!("{}: {error}", path.display())
 }
 
 /// Makes the names in folders durable.

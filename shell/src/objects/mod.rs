@@ -22,6 +22,10 @@ mod send;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 pub(crate) use place::Place;
 
 /// Files that are on their way at once.
@@ -39,3 +43,34 @@ pub(crate) struct Moved {
 
 /// Is told how far it came.
 pub(crate) type Tell<'a> = &'a (dyn Fn(Moved) + Send + Sync);
+
+/// Counts what files that are on their way side by side have moved, and tells it.
+struct Meter<'a> {
+    tell: Tell<'a>,
+    files: AtomicU64,
+    bytes: AtomicU64,
+    bytes_max: u64,
+}
+
+impl<'a> Meter<'a> {
+    fn new(bytes_max: u64, tell: Tell<'a>) -> Self {
+        Meter { tell, files: AtomicU64::new(0), bytes: AtomicU64::new(0), bytes_max }
+    }
+
+    /// So many bytes more.
+    fn add(&self, bytes: u64) {
+        let bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let (files, bytes_max) = (self.files.load(Ordering::Relaxed), self.bytes_max);
+        (self.tell)(Moved { files, bytes, bytes_max });
+    }
+
+    /// A file is whole.
+    fn end_file(&self) {
+        self.files.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What went wrong with a file or folder of this machine, in words.
+fn on_disk(path: &Path, error: impl fmt::Display) -> String {
+    format!("{}: {error}", path.display())
+}

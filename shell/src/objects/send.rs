@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use blake3::Hasher;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -12,7 +11,7 @@ use tokio::fs::File;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::list::{List, Listed};
-use super::{AT_ONCE, Moved, PIECE_BYTES, Place, Tell};
+use super::{AT_ONCE, Meter, Moved, PIECE_BYTES, Place, Tell, on_disk};
 
 /// A longer file is sent in parts of so many bytes.
 const PART_BYTES: usize = 16 << 20;
@@ -35,32 +34,21 @@ impl Place {
         let from = folder.to_owned();
         let found = tokio::task::spawn_blocking(move || found(&from)).await;
         let (files, bytes_max) = found.map_err(|error| error.to_string())??;
-        let (done, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        let told = |sent: u64| {
-            let bytes = bytes.fetch_add(sent, Ordering::Relaxed) + sent;
-            tell(Moved { files: done.load(Ordering::Relaxed), bytes, bytes_max });
-        };
-        let send = |file| {
-            let (told, done) = (&told, &done);
-            async move {
-                let sent = self.send_file(file, told).await?;
-                done.fetch_add(1, Ordering::Relaxed);
-                Ok(sent)
-            }
-        };
+        let meter = Meter::new(bytes_max, tell);
         // Boxed: what each holds is then proven `Send` once.
-        let sending: Vec<_> = files.iter().map(|file| send(file).boxed()).collect();
+        let sending: Vec<_> =
+            files.iter().map(|file| self.send_file(file, &meter).boxed()).collect();
         let listed = stream::iter(sending).buffered(AT_ONCE).try_collect().await;
-        let list = List::new(listed.map_err(|error: String| {
+        let list = List::new(listed.map_err(|error| {
             format!("{error}; what was sent so far is no snapshot, and stays at {self}: remove it")
         })?);
         self.put_list(&list).await?;
         Ok(Moved { files: files.len() as u64, bytes: list.bytes(), bytes_max })
     }
 
-    async fn send_file(&self, file: &Found, told: &(dyn Fn(u64) + Sync)) -> Result<Listed, String> {
-        let on_disk = |error: std::io::Error| format!("{}: {error}", file.path.display());
-        let mut content = File::open(&file.path).await.map_err(on_disk)?;
+    async fn send_file(&self, file: &Found, meter: &Meter<'_>) -> Result<Listed, String> {
+        let of_file = |error| on_disk(&file.path, error);
+        let mut content = File::open(&file.path).await.map_err(of_file)?;
         let mut object =
             BufWriter::with_capacity(Arc::clone(&self.store), self.at(&file.name), PART_BYTES)
                 .with_max_concurrency(PARTS_AT_ONCE);
@@ -68,7 +56,7 @@ impl Place {
         loop {
             let mut piece = Vec::with_capacity(PIECE_BYTES);
             let read = (&mut content).take(PIECE_BYTES as u64).read_to_end(&mut piece).await;
-            let read = read.map_err(on_disk)? as u64;
+            let read = read.map_err(of_file)? as u64;
             if read == 0 {
                 break;
             }
@@ -79,9 +67,10 @@ impl Place {
                 let _ = object.abort().await;
                 return Err(self.told(&file.name, error));
             }
-            told(read);
+            meter.add(read);
         }
         object.shutdown().await.map_err(|error| self.told(&file.name, error))?;
+        meter.end_file();
         let blake3 = hasher.finalize().to_hex().to_string();
         Ok(Listed { path: file.name.clone(), bytes, blake3 })
     }
@@ -89,17 +78,16 @@ impl Place {
 
 /// All files below a folder by name, and their bytes.
 fn found(folder: &Path) -> Result<(Vec<Found>, u64), String> {
-    let told = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     let (mut files, mut bytes, mut open) =
         (Vec::new(), 0, vec![(folder.to_owned(), String::new())]);
     while let Some((folder, prefix)) = open.pop() {
-        for entry in fs::read_dir(&folder).map_err(|error| told(&folder, error))? {
-            let path = entry.map_err(|error| told(&folder, error))?.path();
+        for entry in fs::read_dir(&folder).map_err(|error| on_disk(&folder, error))? {
+            let path = entry.map_err(|error| on_disk(&folder, error))?.path();
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
                 return Err(format!("{}: a name that is no text", path.display()));
             };
             let name = format!("{prefix}{name}");
-            let about = fs::metadata(&path).map_err(|error| told(&path, error))?;
+            let about = fs::metadata(&path).map_err(|error| on_disk(&path, error))?;
             match about.is_dir() {
                 true => open.push((path, format!("{name}/"))),
                 false => {
