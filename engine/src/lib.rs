@@ -54,9 +54,9 @@ pub use database::{
     CacheReport, Catalog, ColumnChange, CommitlogReport, CompactionEnd, CompactionRecord,
     CompactionReport, ConditionalWrite, DamageReport, Database, Deciding, Decision, Export,
     Getting, GettingMany, HotReport, Import, ImportProgress, Imported, IoReport, LargeDataReport,
-    LeftOut, MemoryPool, MemoryReport, NewColumn, OnUnknown, Options, RateReport, ReadReport,
-    RecordingSummary, RowCacheReport, Scan, Snapshot, SstableReport, TableReport, Under,
-    WriteBatch, Writing,
+    LeftOut, MemoryPool, MemoryReport, NewColumn, NodeId, OnUnknown, Options, Peers, RateReport,
+    ReadReport, RecordingSummary, Ring, RowCacheReport, Scan, Snapshot, SstableReport, TableReport,
+    Taking, Under, WriteBatch, Writing,
 };
 pub use disk::Backend;
 pub use error::{Error, Result};

@@ -4,6 +4,7 @@
 //! column (`column.rs`).
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 
@@ -15,7 +16,7 @@ use crate::mutation::{FlatRow, MultiCell, Row};
 use crate::reader::{LiveContent, LiveRows, RowFilter};
 use crate::schema::order::{decode_component, is_null};
 use crate::schema::table_schema::SchemaRef as TableSchemaRef;
-use crate::schema::{ColumnId, DataType, PartitionKey};
+use crate::schema::{ColumnId, DataType, PartitionKey, Token};
 
 /// See the head of this file.
 pub struct BatchBuilder {
@@ -24,6 +25,8 @@ pub struct BatchBuilder {
     now_seconds: i32,
     rows: usize,
     filter: Option<Filtering>,
+    /// Ranges of tokens, where partitions outside of them are left out.
+    owned: Option<Arc<[(Token, Token)]>>,
     /// Such a key is stored as its value is, and need not be split.
     has_one_partition_column: bool,
     /// The partition key last split, since neighbours mostly share it.
@@ -148,6 +151,7 @@ impl BatchBuilder {
             now_seconds,
             rows: 0,
             filter: None,
+            owned: None,
             last_partition: None,
             partition_components: Vec::new(),
             component: Vec::new(),
@@ -158,6 +162,21 @@ impl BatchBuilder {
     pub fn filtered(mut self, filter: Option<RowFilter>) -> Self {
         self.filter = filter.map(Filtering::new);
         self
+    }
+
+    /// As it is, but that it leaves out partitions outside of these ranges of tokens, which are
+    /// sorted and disjoint, if there are any.
+    pub fn owned(mut self, ranges: Option<Arc<[(Token, Token)]>>) -> Self {
+        debug_assert!(ranges.iter().all(|ranges| ranges.is_sorted()), "{ranges:?}");
+        self.owned = ranges;
+        self
+    }
+
+    fn owns(&self, key: &PartitionKey) -> bool {
+        let Some(ranges) = &self.owned else { return true };
+        let token = key.token();
+        let place = ranges.partition_point(|(_, last)| *last < token);
+        ranges.get(place).is_some_and(|(first, _)| *first <= token)
     }
 
     /// Rows collected since the last `finish`.
@@ -175,6 +194,9 @@ impl BatchBuilder {
     ///
     /// Errors: `Invalid` when stored bytes are no value of their column's type.
     pub fn push(&mut self, live: LiveRows<'_>) -> Result<()> {
+        if !self.owns(live.partition) {
+            return Ok(());
+        }
         if let Some(filter) = &mut self.filter
             && !filter.keeps_partition(live.partition, live.content.rows())
         {

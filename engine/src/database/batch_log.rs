@@ -27,6 +27,7 @@ use tokio::sync::oneshot;
 
 use super::calls::{Under, Writing};
 use super::database::Database;
+use super::ring::Taking;
 use super::shard::Shard;
 use super::shard::call::{ApplyLogged, Asked};
 use crate::admission::{LevelId, Terms};
@@ -88,7 +89,19 @@ impl Database {
             }
         };
         let mut sender = Some(sender);
-        let mut tell = |told: Result<()>| drop(sender.take().map(|sender| sender.send(told)));
+        let tell = |told: Result<()>| drop(sender.take().map(|sender| sender.send(told)));
+        self.complete(&shard, (parts, path), level, tell).await;
+    }
+
+    /// Applies a batch that is logged, and tries again what does not succeed; whoever waits is told
+    /// how far that is. What only another start can mend ends it.
+    async fn complete(
+        &self,
+        shard: &Rc<Shard>,
+        (parts, path): (Vec<Mutation>, PathBuf),
+        level: LevelId,
+        mut tell: impl FnMut(Result<()>),
+    ) {
         let (mut tries, mut pause) = (0, RETRY);
         while let Err(error) = self.apply_parts(&parts, level).await {
             tries += 1;
@@ -109,29 +122,40 @@ impl Database {
         }
         tell(Ok(()));
         // One that stays comes again at the next start, so no tombstone is purged meanwhile.
-        while let Err(error) = self.forget_batch(&shard, &parts, path.clone()).await {
+        while let Err(error) = self.forget_batch(shard, &parts, path.clone()).await {
             let file = path.display();
             tracing::warn!(%file, %error, "a batch is done, and its file stays for now");
             if shard.has_closed_after(RETRY_MAX).await {
                 return;
             }
         }
-        logged.count.fetch_sub(1, Ordering::Relaxed);
+        self.logged_batches().count.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Applies the parts of a batch that is logged, as work of a service level. Parts of tables
     /// that are gone are left out.
     async fn apply_parts(&self, parts: &[Mutation], level: LevelId) -> Result<()> {
         let catalog = self.catalog();
-        let mut by_shard: Vec<Vec<Mutation>> = vec![Vec::new(); self.shard_count() as usize];
+        let mut there = Vec::new();
         for part in parts {
             let Some(schema) = catalog.all_tables().find(|table| table.id == part.table) else {
                 continue;
             };
             let mut part = part.clone();
             if part.leave_out_dropped(schema) {
-                by_shard[self.shard_of(&part.key) as usize].push(part);
+                there.push(part);
             }
+        }
+        let (own, others) = self.by_node(there);
+        let far = self.apply_far(others, Taking::Logged(level));
+        let (own, far) = futures::join!(self.apply_parts_here(own, level), far);
+        own.and(far)
+    }
+
+    async fn apply_parts_here(&self, parts: Vec<Mutation>, level: LevelId) -> Result<()> {
+        let mut by_shard: Vec<Vec<Mutation>> = vec![Vec::new(); self.shard_count() as usize];
+        for part in parts {
+            by_shard[self.shard_of(&part.key) as usize].push(part);
         }
         let by_shard = (0..).zip(by_shard).filter(|(_, parts)| !parts.is_empty());
         let asked =
@@ -139,6 +163,28 @@ impl Database {
         // Each is tried, also after one that failed.
         let answers = futures::future::join_all(asked).await;
         answers.into_iter().try_for_each(Result::flatten)
+    }
+
+    /// Applies parts of a batch that another node has logged, so that nothing of them can be lost.
+    pub(super) async fn apply_durably(&self, parts: Vec<Mutation>, level: LevelId) -> Result<()> {
+        let keys = parts.iter().map(|part| self.shard_of(&part.key)).collect();
+        self.apply_parts_here(parts, level).await?;
+        match self.inner.options.durability {
+            Durability::Sync => Ok(()),
+            _ => self.sync_shards(keys).await,
+        }
+    }
+
+    /// Makes what these shards have acknowledged durable.
+    async fn sync_shards(&self, mut shards: Vec<u32>) -> Result<()> {
+        shards.sort_unstable();
+        shards.dedup();
+        let sync = |shard: Rc<Shard>| async move { shard.commitlog()?.sync().await }.boxed_local();
+        let synced = shards
+            .into_iter()
+            .map(|shard| async move { self.handle(shard).call("sync", sync).await? });
+        try_join_all(synced).await?;
+        Ok(())
     }
 
     /// Removes the file of a batch, once nothing of it can be lost.
@@ -149,23 +195,16 @@ impl Database {
         path: PathBuf,
     ) -> Result<()> {
         if shard.options.durability != Durability::Sync {
-            let mut shards: Vec<u32> = parts.iter().map(|part| self.shard_of(&part.key)).collect();
-            shards.sort_unstable();
-            shards.dedup();
-            let sync =
-                |shard: Rc<Shard>| async move { shard.commitlog()?.sync().await }.boxed_local();
-            let synced = shards
-                .into_iter()
-                .map(|shard| async move { self.handle(shard).call("sync", sync).await? });
-            try_join_all(synced).await?;
+            // Other nodes have made theirs durable before they said that they have them.
+            self.sync_shards(parts.iter().map(|part| self.shard_of(&part.key)).collect()).await?;
         }
         // A snapshot that is being made may need it.
         let _unneeded = shard.options.logged_batches.files.read().await;
         shard.remove_batch(path).await
     }
 
-    /// Applies the batches that an earlier run logged and did not end. One that cannot be applied
-    /// stays for the next start, and the log says why.
+    /// Applies the batches that an earlier run logged and did not end. One that cannot be applied is
+    /// tried again while the database is open, and the log says why.
     ///
     /// Errors: `Io`, `Closed`.
     pub(super) async fn replay_batches(&self) -> Result<()> {
@@ -178,8 +217,18 @@ impl Database {
                 "tombstones are purged before a replay"
             );
             if let Err(error) = self.apply_parts(&parts, LevelId::default()).await {
-                tracing::error!(file, %error, "a batch of an earlier run is not applied");
+                tracing::error!(file, %error, "a batch of an earlier run is not applied yet");
                 logged.count.fetch_add(1, Ordering::Relaxed);
+                // Say because another node is down: it comes when that is back.
+                let database = self.clone();
+                let complete = move |shard: Rc<Shard>| {
+                    let of_run = (parts, path);
+                    async move {
+                        database.complete(&shard, of_run, LevelId::default(), |_| ()).await;
+                    }
+                    .boxed_local()
+                };
+                self.handle(0).spawn("batch", complete).await?;
                 continue;
             }
             tracing::info!(file, parts = parts.len(), "a batch of an earlier run is applied");

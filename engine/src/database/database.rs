@@ -13,6 +13,7 @@ use super::catalog::{Catalog, check_name, shared};
 use super::keeper::CatalogKeeper;
 use super::layout::Layout;
 use super::report::TableReport;
+use super::ring::Ring;
 use super::shard::opening::Ledgers;
 use super::shard::recording::Recording;
 use super::shard::{LeftOut, Shard, ShardOptions, log_limit};
@@ -68,6 +69,8 @@ pub struct Options {
     pub policy_compiler: Option<CompilerCommand>,
     pub clock: Arc<dyn Clock>,
     pub seed: u64,
+    /// The cluster of which it is a node.
+    pub ring: Option<Arc<Ring>>,
 }
 
 impl Options {
@@ -90,6 +93,7 @@ impl Options {
             policy_compiler: None,
             clock: SystemClock::shared(),
             seed: 0,
+            ring: None,
         }
     }
 }
@@ -567,8 +571,8 @@ impl Database {
         .boxed()
     }
 
-    /// Runs a closure on the shard that owns a partition, with no copy and no further hop: the way
-    /// for programs that live with their data.
+    /// Runs a closure on the shard of this node that owns a partition, with no copy and no further
+    /// hop: the way for programs that live with their data.
     ///
     /// Errors: `Closed`.
     pub async fn on_shard<R: Send + 'static>(
@@ -605,8 +609,8 @@ impl Database {
             let catalog = self.catalog();
             let schemas: BTreeMap<TableId, &SchemaRef> =
                 catalog.all_tables().map(|schema| (schema.id, schema)).collect();
-            let reports = self.of_shards("table report", Shard::report_tables).await?;
-            for (number, report) in (0..).zip(reports) {
+            let told = self.of_shards("table report", Shard::report_tables).await?;
+            for (number, report) in (0..).zip(told) {
                 for (id, stats, problem) in report {
                     // What is gone meanwhile, or not there yet, is left out.
                     rows.extend(schemas.get(&id).map(|schema| TableReport {
@@ -622,9 +626,8 @@ impl Database {
                     }));
                 }
             }
-            rows.sort_by(|a, b| {
-                (&a.keyspace, &a.table, a.shard).cmp(&(&b.keyspace, &b.table, b.shard))
-            });
+            let key = |row: &TableReport| (row.keyspace.clone(), row.table.clone(), row.shard);
+            rows.sort_by_cached_key(key);
             Ok(rows)
         }
         .boxed()

@@ -15,6 +15,7 @@ mod memory;
 mod policies;
 mod recording;
 mod report;
+mod ring;
 mod rows;
 mod shard;
 mod snapshot;
@@ -34,6 +35,7 @@ pub use report::{
     AdmissionReport, CacheReport, CommitlogReport, DamageReport, HotReport, IoReport,
     LargeDataReport, RateReport, ReadReport, RowCacheReport, TableReport,
 };
+pub use ring::{NodeId, Peers, Ring, Taking};
 pub use shard::recording::RecordingSummary;
 pub use shard::{CompactionEnd, CompactionRecord, ConditionalWrite, Decision, LeftOut, Shard};
 pub use snapshot::Snapshot;

@@ -107,6 +107,13 @@ impl RowValues {
         Ok(RowValues { schema, key, count, content })
     }
 
+    /// A row of these values, as another node has read it.
+    pub fn of_stored(schema: SchemaRef, key: RowKey, values: &[(ColumnId, Vec<u8>)]) -> Self {
+        let (count, content) =
+            pack(|| values.iter().map(|(column, value)| (*column, value.as_slice())));
+        RowValues { schema, key, count, content }
+    }
+
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }

@@ -5,6 +5,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
 use super::refusal::read_of;
 use super::{BatchStream, Scan, WriteBatch};
 use crate::admission::{Terms, rate};
@@ -95,6 +98,10 @@ pub struct Under<'a> {
 }
 
 impl Under<'_> {
+    pub(super) fn terms(&self) -> Terms {
+        self.terms
+    }
+
     /// A question on these terms.
     pub(in crate::database) fn asked(&self) -> Asked {
         let is_plain = self.terms == Terms::default();
@@ -123,6 +130,9 @@ impl Under<'_> {
     }
 
     fn start_get(&self, schema: SchemaRef, key: RowKey) -> Getting {
+        if let Err(error) = self.check_here(&key) {
+            return Getting(One::Refused(Some(error)));
+        }
         let of_key = || read_of(&schema, &key.partition);
         Getting(match self.asked_of(&key.partition, of_key) {
             Ok((shard, asked)) => One::Asking(shard.ask(Get { schema, key, asked })),
@@ -130,9 +140,24 @@ impl Under<'_> {
         })
     }
 
+    /// Errors: `Unavailable` for a row of another node of a cluster.
+    fn check_here(&self, key: &RowKey) -> Result<()> {
+        let ring = self.database.ring();
+        match ring.and_then(|ring| Some((ring, ring.other_owner(&key.partition)?))) {
+            None => Ok(()),
+            Some((ring, node)) => Err(Error::Unavailable(format!(
+                "the row is on node '{}': look it up there, or read it with `Database::read`",
+                ring.name(node)
+            ))),
+        }
+    }
+
     /// As [`Database::get_many`].
     pub fn get_many(&self, schema: &SchemaRef, keys: Vec<RowKey>) -> GettingMany {
         let rows = vec![None; keys.len()];
+        if let Some(error) = keys.iter().find_map(|key| self.check_here(key).err()) {
+            return GettingMany { parts: Vec::new(), rows, refused: Some(error) };
+        }
         let mut by_shard = vec![(Vec::new(), Vec::new()); self.database.shard_count() as usize];
         for (place, key) in keys.into_iter().enumerate() {
             let (places, keys) = &mut by_shard[self.database.shard_of(&key.partition) as usize];
@@ -144,7 +169,7 @@ impl Under<'_> {
             let (schema, asked) = (schema.clone(), self.asked());
             (places, Some(self.database.handle(shard).ask(GetMany { schema, keys, asked })))
         });
-        GettingMany { parts: parts.collect(), rows }
+        GettingMany { parts: parts.collect(), rows, refused: None }
     }
 
     /// As [`Database::write`].
@@ -154,6 +179,13 @@ impl Under<'_> {
 
     /// As [`Database::apply`]; a write that has begun is not given up.
     pub fn apply(&self, mutation: Mutation) -> Writing {
+        match self.database.ring().and_then(|ring| ring.other_owner(&mutation.key)) {
+            Some(_) => self.database.apply_over(vec![mutation], self.terms),
+            None => self.apply_one(mutation),
+        }
+    }
+
+    fn apply_one(&self, mutation: Mutation) -> Writing {
         // A write has no schema with it: where partitions share a limit, their shards count.
         let (table, token) = (mutation.table, mutation.key.token());
         let of_key = || Some(rate::Asked { table, token, operation: Operation::Write });
@@ -166,9 +198,17 @@ impl Under<'_> {
     /// As [`Database::apply_many`]; a write that its shard has not begun by the deadline is
     /// refused, and those behind it.
     pub fn apply_many(&self, mutations: Vec<Mutation>) -> Writing {
+        match self.database.ring() {
+            Some(_) => self.database.apply_over(mutations, self.terms),
+            None => self.apply_own(mutations),
+        }
+    }
+
+    /// Applies writes to partitions of this node.
+    pub(in crate::database) fn apply_own(&self, mutations: Vec<Mutation>) -> Writing {
         if mutations.len() == 1 {
             let only = mutations.into_iter().next();
-            return self.apply(only.expect("there is one"));
+            return self.apply_one(only.expect("there is one"));
         }
         let mut by_shard: Vec<Vec<Mutation>> =
             vec![Vec::new(); self.database.shard_count() as usize];
@@ -236,6 +276,8 @@ pub struct GettingMany {
     /// Of each shard, where its rows go, until they are there.
     parts: Vec<(Vec<usize>, AskingMany)>,
     rows: Vec<Option<RowValues>>,
+    /// Why no shard is asked; taken once.
+    refused: Option<Error>,
 }
 
 impl GettingMany {
@@ -253,6 +295,9 @@ impl Future for GettingMany {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        if let Some(error) = this.refused.take() {
+            return Poll::Ready(Err(error));
+        }
         let mut is_done = true;
         for (places, asking) in &mut this.parts {
             match poll_part(asking, context)? {
@@ -278,9 +323,16 @@ enum Writes {
     One(One<Apply>),
     /// Of each shard, until its writes are done.
     Many(Vec<Option<Asking<Shard, ApplyMany>>>),
+    /// Other nodes have a part in it.
+    Far(BoxFuture<'static, Result<()>>),
 }
 
 impl Writing {
+    /// Writes of several nodes.
+    pub(in crate::database) fn far(writing: BoxFuture<'static, Result<()>>) -> Self {
+        Writing(Writes::Far(writing))
+    }
+
     /// Blocks the calling thread until the writes are as durable as the options demand.
     ///
     /// Errors: those of the writes; `Invalid` on a thread that shards run on.
@@ -288,6 +340,7 @@ impl Writing {
         match &mut self.0 {
             Writes::One(one) => one.check_may_block()?,
             Writes::Many(parts) => send_all(parts.iter_mut().flatten())?,
+            Writes::Far(_) => {}
         }
         runtime::wait(self)
     }
@@ -300,6 +353,7 @@ impl Future for Writing {
         let parts = match &mut self.0 {
             Writes::One(one) => return one.poll(context),
             Writes::Many(parts) => parts,
+            Writes::Far(writing) => return writing.poll_unpin(context),
         };
         let mut is_done = true;
         for asking in parts {

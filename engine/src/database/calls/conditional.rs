@@ -5,6 +5,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
 use super::{Under, WriteBatch};
 use crate::admission::Terms;
 use crate::database::database::Database;
@@ -14,7 +17,7 @@ use crate::database::shard::{ConditionalWrite, Decision, Shard};
 use crate::error::{Error, Result};
 use crate::mutation::{Mutation, Row};
 use crate::reader::{Condition, RowCondition};
-use crate::runtime::Asking;
+use crate::runtime::{self, Asking};
 use crate::schema::ClusteringKey;
 
 impl Database {
@@ -72,8 +75,16 @@ impl Under<'_> {
 
     /// As [`Database::write_if`].
     pub fn write_if(&self, write: ConditionalWrite) -> Deciding {
+        let ring = self.database.ring();
+        if let Some((ring, node)) =
+            ring.and_then(|ring| Some((ring, ring.other_owner(&write.mutation.key)?)))
+        {
+            let catalog = self.database.catalog();
+            let deciding = ring.peers().write_if(node, write, self.terms(), &catalog);
+            return Deciding(Decides::Far(deciding));
+        }
         let shard = self.database.shard_of(&write.mutation.key);
-        Deciding(self.database.handle(shard).ask(WriteIf(write, self.asked())))
+        Deciding(Decides::Here(self.database.handle(shard).ask(WriteIf(write, self.asked()))))
     }
 }
 
@@ -96,7 +107,14 @@ impl ConditionalWrite {
 
 /// A conditional write on its way; see [`Database::write_if`]. Nothing is done before it is polled
 /// or waited for. Dropping it later may leave the write done or not.
-pub struct Deciding(Asking<Shard, WriteIf>);
+pub struct Deciding(Decides);
+
+#[expect(clippy::large_enum_variant, reason = "most are decided here, and then nothing is boxed")]
+enum Decides {
+    Here(Asking<Shard, WriteIf>),
+    /// Another node decides it.
+    Far(BoxFuture<'static, Result<Decision>>),
+}
 
 impl Deciding {
     /// Blocks the calling thread until it is decided, and the write as durable as the options
@@ -104,7 +122,10 @@ impl Deciding {
     ///
     /// Errors: those of the write; `Invalid` on a thread that shards run on.
     pub fn wait(self) -> Result<Decision> {
-        self.0.wait().flatten()
+        match self.0 {
+            Decides::Here(asking) => asking.wait().flatten(),
+            Decides::Far(deciding) => runtime::wait(deciding),
+        }
     }
 }
 
@@ -112,6 +133,9 @@ impl Future for Deciding {
     type Output = Result<Decision>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(context).map(Result::flatten)
+        match &mut self.0 {
+            Decides::Here(asking) => Pin::new(asking).poll(context).map(Result::flatten),
+            Decides::Far(deciding) => deciding.poll_unpin(context),
+        }
     }
 }

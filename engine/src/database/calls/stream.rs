@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use tokio::sync::mpsc::Receiver;
 
 use super::Scan;
@@ -14,12 +15,13 @@ use super::refusal::refuse_here;
 use crate::admission::{BatchCharge, Terms};
 use crate::batch::RecordBatch;
 use crate::database::database::Database;
+use crate::database::ring::{NodeId, Ring};
 use crate::database::shard::Shard;
 use crate::database::shard::call::{Asked, Stream, Streamed};
 use crate::error::{Error, Result};
 use crate::probe::Probe;
 use crate::runtime::{self, Asking};
-use crate::schema::PartitionKey;
+use crate::schema::{PartitionKey, TableSchema};
 use crate::table::{ManyTombstones, Partitions, ReadCommand, Sent, Told, TombstonePage, Whole};
 
 /// Result of a read. Dropping it stops the work on the shards. After an error the stream is over.
@@ -41,6 +43,8 @@ enum State {
     Receiving(Receiver<Result<Sent>>, Arc<Told>),
     /// The shard has given all.
     Given,
+    /// Another node sends it.
+    Far(BoxStream<'static, Result<RecordBatch>>),
     /// Its shard need not be asked.
     Refused(Error),
     Done,
@@ -52,13 +56,21 @@ struct Rest {
     /// With the rows that are still to come, but without partitions.
     command: ReadCommand,
     probe: Option<Probe>,
-    /// Partitions of one shard each, in ring order.
-    runs: VecDeque<(u32, Partitions)>,
+    /// Partitions of one place each, in ring order.
+    runs: VecDeque<(Place, Partitions)>,
+}
+
+/// Who has partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// A shard of this node.
+    Shard(u32),
+    Node(NodeId),
 }
 
 impl Database {
     /// Starts a read; see [`BatchStream`]. Keys of several shards are read one shard after another,
-    /// so that the rows come in ring order.
+    /// so that the rows come in ring order. In a cluster keys of other nodes are read there.
     pub fn read(&self, command: ReadCommand) -> BatchStream {
         BatchStream::new(self.clone(), command, None)
     }
@@ -75,19 +87,33 @@ impl Database {
 
 impl BatchStream {
     fn new(database: Database, mut command: ReadCommand, probe: Option<Probe>) -> Self {
-        let shard = match &mut command.partitions {
-            Partitions::Shard(shard) | Partitions::Tokens { shard, .. } => *shard,
+        let shared = shared(&database, &command);
+        let place = match &mut command.partitions {
+            Partitions::Shard(shard)
+            | Partitions::Owned { shard, .. }
+            | Partitions::Tokens { shard, .. } => Place::Shard(*shard),
             Partitions::Keys(all) => {
-                let shard = all.first().map_or(0, |key| database.shard_of(key));
-                if all.iter().any(|key| database.shard_of(key) != shard) {
-                    let runs = by_shard(&database, std::mem::take(all));
+                let of_key = |key: &PartitionKey| place_of(&database, shared, key);
+                let place = all.first().map_or(Place::Shard(0), of_key);
+                if all.iter().skip(1).any(|key| of_key(key) != place) {
+                    let runs = by_place(std::mem::take(all), of_key);
                     let probe = probe.map(Probe::known);
                     return Self::of_rest(Rest { database, command, probe, runs });
                 }
-                shard
+                place
             }
         };
-        Self::with_state(start(&database, shard, (command, probe)))
+        Self::with_state(start(&database, place, (command, probe)))
+    }
+
+    /// A read that another node answers.
+    pub(in crate::database) fn far(batches: BoxStream<'static, Result<RecordBatch>>) -> Self {
+        Self::with_state(State::Far(batches))
+    }
+
+    /// A read that is not begun.
+    pub(in crate::database) fn refused(error: Error) -> Self {
+        Self::with_state(State::Refused(error))
     }
 
     fn with_state(state: State) -> Self {
@@ -122,8 +148,13 @@ impl BatchStream {
         if has_keys {
             return Self::new(database, command, None);
         }
-        let runs = (0..database.shard_count()).map(|shard| (shard, Partitions::Shard(shard)));
-        let runs = runs.collect();
+        let runs = match shared(&database, &command) {
+            Some(ring) => all_of(&database, ring),
+            None => {
+                let of_shard = |shard| (Place::Shard(shard), Partitions::Shard(shard));
+                (0..database.shard_count()).map(of_shard).collect()
+            }
+        };
         Self::of_rest(Rest { database, command, probe: None, runs })
     }
 
@@ -147,8 +178,46 @@ impl BatchStream {
     }
 }
 
-/// Asks a shard for a read.
-fn start(database: &Database, shard: u32, (command, probe): (ReadCommand, Option<Probe>)) -> State {
+/// The ring whose nodes share the table that is read; files that are attached are this node's.
+fn shared<'a>(database: &'a Database, command: &ReadCommand) -> Option<&'a Ring> {
+    let TableSchema { keyspace, name, .. } = &*command.schema;
+    database.ring().filter(|_| !database.catalog().is_attached(keyspace, name))
+}
+
+/// Who has a partition.
+fn place_of(database: &Database, ring: Option<&Ring>, key: &PartitionKey) -> Place {
+    match ring.and_then(|ring| ring.other_owner(key)) {
+        Some(node) => Place::Node(node),
+        None => Place::Shard(database.shard_of(key)),
+    }
+}
+
+/// All partitions of a cluster, those of this node first.
+fn all_of(database: &Database, ring: &Ring) -> VecDeque<(Place, Partitions)> {
+    let ranges: Arc<[_]> = ring.ranges_of(ring.own()).into();
+    let of_shard =
+        |shard| (Place::Shard(shard), Partitions::Owned { shard, ranges: Arc::clone(&ranges) });
+    let mut runs: VecDeque<_> = (0..database.shard_count()).map(of_shard).collect();
+    for node in ring.nodes().filter(|node| *node != ring.own()) {
+        let of_range = |(min, max)| (Place::Node(node), Partitions::Tokens { shard: 0, min, max });
+        runs.extend(ring.ranges_of(node).into_iter().map(of_range));
+    }
+    runs
+}
+
+/// Asks a shard for a read, or another node.
+fn start(
+    database: &Database,
+    place: Place,
+    (command, probe): (ReadCommand, Option<Probe>),
+) -> State {
+    let shard = match (place, database.ring()) {
+        (Place::Shard(shard), _) => shard,
+        (Place::Node(node), Some(ring)) => {
+            return State::Far(ring.peers().read(node, command, &database.catalog()));
+        }
+        (Place::Node(_), None) => unreachable!("nodes are those of a ring"),
+    };
     let terms = Terms { level: command.level, deadline: command.deadline };
     // Who watches a read wants to see what the shard makes of it.
     let let_in = match probe {
@@ -164,18 +233,21 @@ fn start(database: &Database, shard: u32, (command, probe): (ReadCommand, Option
     State::Starting(database.handle(shard).ask(stream))
 }
 
-/// Runs of keys of one shard, in ring order.
-fn by_shard(database: &Database, mut keys: Vec<PartitionKey>) -> VecDeque<(u32, Partitions)> {
+/// Runs of keys of one place, in ring order.
+fn by_place(
+    mut keys: Vec<PartitionKey>,
+    place_of: impl Fn(&PartitionKey) -> Place,
+) -> VecDeque<(Place, Partitions)> {
     keys.sort();
-    let mut runs: VecDeque<(u32, Vec<PartitionKey>)> = VecDeque::new();
+    let mut runs: VecDeque<(Place, Vec<PartitionKey>)> = VecDeque::new();
     for key in keys {
-        let shard = database.shard_of(&key);
+        let place = place_of(&key);
         match runs.back_mut() {
-            Some((last, run)) if *last == shard => run.push(key),
-            _ => runs.push_back((shard, vec![key])),
+            Some((last, run)) if *last == place => run.push(key),
+            _ => runs.push_back((place, vec![key])),
         }
     }
-    runs.into_iter().map(|(shard, keys)| (shard, Partitions::Keys(keys))).collect()
+    runs.into_iter().map(|(place, keys)| (place, Partitions::Keys(keys))).collect()
 }
 
 impl Rest {
@@ -184,9 +256,9 @@ impl Rest {
         if self.command.row_limit == Some(0) {
             return None;
         }
-        let (shard, partitions) = self.runs.pop_front()?;
+        let (place, partitions) = self.runs.pop_front()?;
         let command = ReadCommand { partitions, ..self.command.clone() };
-        Some(start(&self.database, shard, (command, self.probe.clone())))
+        Some(start(&self.database, place, (command, self.probe.clone())))
     }
 }
 
@@ -240,6 +312,20 @@ impl futures::Stream for BatchStream {
                         Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                         None if !is_whole => return Poll::Ready(Some(Err(Error::Closed))),
                         _ => this.state = State::Given,
+                    }
+                }
+                State::Far(batches) => {
+                    let item = ready!(batches.poll_next_unpin(context));
+                    match item {
+                        Some(Ok(batch)) => {
+                            this.count(&batch);
+                            return Poll::Ready(Some(Ok(batch)));
+                        }
+                        Some(Err(error)) => {
+                            this.state = State::Done;
+                            return Poll::Ready(Some(Err(error)));
+                        }
+                        None => this.state = State::Given,
                     }
                 }
                 State::Given => {

@@ -76,7 +76,7 @@ impl Shard {
                 self.check_owned(key)?;
                 self.admit_unless(is_counted, table, (key, Operation::Read))
             }),
-            Partitions::Shard(_) | Partitions::Tokens { .. } => Ok(()),
+            Partitions::Shard(_) | Partitions::Owned { .. } | Partitions::Tokens { .. } => Ok(()),
         }
     }
 
@@ -285,7 +285,9 @@ impl Shard {
 pub(in crate::database) fn class_of(partitions: &Partitions) -> ReadClass {
     match partitions {
         Partitions::Keys(_) => ReadClass::Keys,
-        Partitions::Shard(_) | Partitions::Tokens { .. } => ReadClass::Scan,
+        Partitions::Shard(_) | Partitions::Owned { .. } | Partitions::Tokens { .. } => {
+            ReadClass::Scan
+        }
     }
 }
 
@@ -303,6 +305,7 @@ fn asked(command: &ReadCommand) -> String {
     let table = command.schema.full_name();
     let partitions = match &command.partitions {
         Partitions::Shard(_) => "all partitions".to_owned(),
+        Partitions::Owned { .. } => "all partitions of this node".to_owned(),
         Partitions::Tokens { min, max, .. } => {
             format!("partitions of tokens {} to {}", min.0, max.0)
         }

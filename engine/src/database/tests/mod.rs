@@ -31,6 +31,7 @@ mod long_rows;
 mod memory;
 mod point_reads;
 mod reads;
+mod ring;
 mod several_shards;
 mod snapshot;
 mod watched;

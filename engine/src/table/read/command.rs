@@ -1,5 +1,6 @@
 //! What a read asks for, and what comes of it.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::tombstones::ManyTombstones;
@@ -46,6 +47,10 @@ pub enum Partitions {
     Keys(Vec<PartitionKey>),
     /// Every partition of this shard, in ring order.
     Shard(u32),
+    /// Those of a shard that lie in these ranges of tokens, both ends included, which are sorted
+    /// and disjoint. The whole shard is read, by way of the row cache: what lies elsewhere is
+    /// little.
+    Owned { shard: u32, ranges: Arc<[(Token, Token)]> },
     /// Those of a shard that lie between two tokens, both included, in ring order. They are read
     /// past the row cache.
     Tokens { shard: u32, min: Token, max: Token },

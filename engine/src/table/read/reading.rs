@@ -1,6 +1,7 @@
 //! A read under way, between two waits.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::vec;
 
 use super::command::{Partitions, ReadCommand};
@@ -69,6 +70,10 @@ impl Table {
         }
         self.check_columns(&command)?;
         let ReadCommand { schema, partitions, slice, columns, stamps, filter, .. } = command;
+        let owned = match &partitions {
+            Partitions::Owned { ranges, .. } => Some(Arc::clone(ranges)),
+            _ => None,
+        };
         let ranges = self.ranges(partitions).into_iter();
         // A partition without live rows shows its static row, unless rows were asked for by key.
         // So does none of a read that was planned before there were static columns.
@@ -86,7 +91,7 @@ impl Table {
             ranges,
             reader: None,
             rows_left: command.row_limit.unwrap_or(usize::MAX),
-            forming: Forming::new(builder.filtered(filter), page),
+            forming: Forming::new(builder.filtered(filter).owned(owned), page),
         })
     }
 
@@ -115,7 +120,7 @@ impl Table {
     fn ranges(&self, partitions: Partitions) -> Vec<PartitionRange> {
         let mut keys = match partitions {
             Partitions::Keys(keys) => keys,
-            Partitions::Shard(_) => return vec![PartitionRange::full()],
+            Partitions::Shard(_) | Partitions::Owned { .. } => return vec![PartitionRange::full()],
             Partitions::Tokens { min, max, .. } => {
                 return vec![PartitionRange::Tokens { min, max }];
             }
