@@ -14,4 +14,4 @@ pub mod rules;
 mod subquery_value;
 mod union;
 mod wide;
-mod zero;
+pub mod zero;

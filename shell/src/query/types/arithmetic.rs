@@ -60,6 +60,18 @@ pub fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function, args))))
 }
 
+/// The operators as another node finds them, by their names.
+pub fn sent() -> Vec<ScalarUDF> {
+    let operators = [Operator::Plus, Operator::Minus, Operator::Multiply, Operator::Divide];
+    let checked = |op| ScalarUDF::from(Checked::new(op, DataType::Null, &[]));
+    operators.into_iter().map(checked).collect()
+}
+
+/// Whether a function is one of those, of any type.
+pub fn is_sent(function: &ScalarUDF) -> bool {
+    function.inner().is::<Checked>()
+}
+
 fn is_arithmetic(op: Operator) -> bool {
     matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide)
 }
@@ -210,6 +222,8 @@ impl ScalarUDFImpl for Checked {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        // Where another node has planned it, its type came with the expression.
+        let ty = args.return_field.data_type();
         let (left, right) = (&args.args[0], &args.args[1]);
         let value = match self.op {
             Operator::Plus => apply(left, right, numeric::add)?,
@@ -217,11 +231,11 @@ impl ScalarUDFImpl for Checked {
             Operator::Multiply => apply(left, right, numeric::mul)?,
             _ => {
                 let array = |value: &ColumnarValue| value.to_array(args.number_rows);
-                ColumnarValue::Array(divide(&array(left)?, &array(right)?, &self.ty)?)
+                ColumnarValue::Array(divide(&array(left)?, &array(right)?, ty)?)
             }
         };
-        if self.ty.is_decimal() {
-            check_digits(&value.to_array(args.number_rows)?, &self.ty)?;
+        if ty.is_decimal() {
+            check_digits(&value.to_array(args.number_rows)?, ty)?;
         }
         Ok(value)
     }

@@ -460,6 +460,16 @@ impl Widen {
     }
 }
 
+/// The cast as another node finds it, by its name.
+pub fn sent() -> ScalarUDF {
+    ScalarUDF::from(Widen::new(DataType::Null))
+}
+
+/// Whether a function is that, of any type.
+pub fn is_sent(function: &ScalarUDF) -> bool {
+    function.inner().is::<Widen>()
+}
+
 impl ScalarUDFImpl for Widen {
     fn name(&self) -> &str {
         "instant"
@@ -474,6 +484,7 @@ impl ScalarUDFImpl for Widen {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        args.args[0].cast_to(&self.to, None)
+        // Where another node has planned it, its type came with the expression.
+        args.args[0].cast_to(args.return_field.data_type(), None)
     }
 }

@@ -67,6 +67,19 @@ struct Narrow {
     signature: Signature,
 }
 
+/// The casts as another node finds them, by their names.
+pub fn sent() -> Vec<ScalarUDF> {
+    let signature = || Signature::any(1, Volatility::Immutable);
+    let cast =
+        |is_try| ScalarUDF::from(Narrow { to: DataType::Null, is_try, signature: signature() });
+    [false, true].map(cast).into()
+}
+
+/// Whether a function is one of those, of any type.
+pub fn is_sent(function: &ScalarUDF) -> bool {
+    function.inner().is::<Narrow>()
+}
+
 impl ScalarUDFImpl for Narrow {
     fn name(&self) -> &str {
         if self.is_try { "try_float" } else { "float" }
@@ -89,10 +102,12 @@ impl ScalarUDFImpl for Narrow {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        // Where another node has planned it, its type came with the expression.
+        let to = args.return_field.data_type();
         Ok(match &args.args[0] {
-            ColumnarValue::Array(array) => ColumnarValue::Array(self.cast(array)?),
+            ColumnarValue::Array(array) => ColumnarValue::Array(self.cast(array, to)?),
             ColumnarValue::Scalar(scalar) => {
-                let array = self.cast(&scalar.to_array()?)?;
+                let array = self.cast(&scalar.to_array()?, to)?;
                 ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?)
             }
         })
@@ -100,9 +115,9 @@ impl ScalarUDFImpl for Narrow {
 }
 
 impl Narrow {
-    fn cast(&self, array: &ArrayRef) -> Result<ArrayRef> {
+    fn cast(&self, array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         let options = CastOptions { safe: self.is_try, ..CastOptions::default() };
-        let floats = cast_with_options(array, &self.to, &options)?;
+        let floats = cast_with_options(array, to, &options)?;
         let is_infinite = |row: usize| match floats.data_type() {
             DataType::Float32 => floats.as_primitive::<Float32Type>().value(row).is_infinite(),
             _ => floats.as_primitive::<Float64Type>().value(row).is_infinite(),
@@ -116,16 +131,16 @@ impl Narrow {
         let Some(first) = too_great.first() else { return Ok(floats) };
         if !self.is_try {
             let text = cast(&array.slice(*first, 1), &DataType::Utf8)?;
-            let (text, ty) = (text.as_string::<i32>().value(0), self.type_name());
+            let (text, ty) = (text.as_string::<i32>().value(0), type_name(to));
             return exec_err!("'{text}' is out of range for {ty}");
         }
         let is_out = (0..floats.len()).map(|row| too_great.binary_search(&row).is_ok());
         Ok(nullif(&floats, &is_out.collect::<Vec<bool>>().into())?)
     }
+}
 
-    fn type_name(&self) -> &'static str {
-        if self.to == DataType::Float32 { "float" } else { "double" }
-    }
+fn type_name(to: &DataType) -> &'static str {
+    if *to == DataType::Float32 { "float" } else { "double" }
 }
 
 /// Whether what is cast is infinite itself.

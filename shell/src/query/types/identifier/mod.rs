@@ -7,5 +7,5 @@ pub mod time_uuid;
 pub mod within;
 
 pub use alone::{compare_all, of_plan};
-pub use order::{order_of, ordered_by, text_of, value_of_order};
+pub use order::{Order, order_of, ordered_by, text_of, value_of_order};
 pub use shape::Kind;
