@@ -203,8 +203,8 @@ impl Database {
         shard.remove_batch(path).await
     }
 
-    /// Applies the batches that an earlier run logged and did not end. One that cannot be applied is
-    /// tried again while the database is open, and the log says why.
+    /// Applies the batches that an earlier run logged and did not end. One that cannot be applied
+    /// is tried again while the database is open, and the log says why.
     ///
     /// Errors: `Io`, `Closed`.
     pub(super) async fn replay_batches(&self) -> Result<()> {

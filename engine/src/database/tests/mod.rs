@@ -31,7 +31,6 @@ mod long_rows;
 mod memory;
 mod point_reads;
 mod reads;
-mod ring;
 mod several_shards;
 mod snapshot;
 mod watched;

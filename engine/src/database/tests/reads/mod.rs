@@ -7,6 +7,7 @@ mod deadlines;
 mod hot;
 mod killed;
 mod partition_limit;
+mod ring;
 mod soak;
 mod tombstones;
 mod waits;

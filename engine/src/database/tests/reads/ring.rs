@@ -9,8 +9,9 @@ use futures::future::{BoxFuture, ready};
 use futures::stream::{self, BoxStream, select_all};
 use futures::{FutureExt, StreamExt};
 
-use super::*;
 use crate::admission::Terms;
+use crate::batch::value_at;
+use crate::database::tests::*;
 use crate::database::{
     Catalog, ConditionalWrite, Decision, NodeId, Peers, Ring, Scan, Taking, WriteBatch,
 };
@@ -158,9 +159,12 @@ async fn all(database: &Database, table: &SchemaRef) -> Vec<i64> {
     let mut values = Vec::new();
     while let Some(batch) = batches.next().await {
         let batch = batch.unwrap();
-        let column = batch.column(0).as_any();
-        let column: &arrow::array::Int64Array = column.downcast_ref().unwrap();
-        values.extend(column.values().iter().copied());
+        for row in 0..batch.num_rows() {
+            match value_at(batch.column(0), row, &DataType::BigInt).unwrap() {
+                Some(Value::BigInt(value)) => values.push(value),
+                other => panic!("no bigint: {other:?}"),
+            }
+        }
     }
     values.sort_unstable();
     values
