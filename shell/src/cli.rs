@@ -166,6 +166,12 @@ pub enum Action {
         #[arg(value_name = "SNAPSHOT")]
         snapshot: PathBuf,
     },
+    /// Print a ring file for a cluster of these nodes, with parts of the same size and a new key.
+    Ring {
+        /// Each node with its address, such as a=grpc://10.0.0.1:31337.
+        #[arg(value_name = "NAME=ADDRESS", required = true)]
+        nodes: Vec<String>,
+    },
     /// Compile the policy that comes in on stdin; the engine starts this for itself.
     #[command(hide = true)]
     CompilePolicy,

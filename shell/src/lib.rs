@@ -3,11 +3,11 @@
 //! Modules stand bottom-up: `allocator` is what the program takes memory from, `stderr` is what it
 //! tells people beside results, `thread` has the stack that statements need, `memory` divides what
 //! there is, `password` hashes, `token` makes secrets, `objects` keeps snapshots in object
-//! storage, `text` and `output` know nothing of a database, `query` turns SQL into reads and
-//! writes of the engine, `session` runs pieces of text and prints what they give, `metrics` tells
-//! monitoring, `flight` serves clients, `cli` reads the command line, `plugin` helps authors of
-//! policies, `sstable` looks into files without a database, `repl` and `batch` feed a session,
-//! `iotune` measures a disk, `restore` brings a snapshot back.
+//! storage, `text` and `output` know nothing of a database, `cluster` asks other nodes, `query`
+//! turns SQL into reads and writes of the engine, `session` runs pieces of text and prints what
+//! they give, `metrics` tells monitoring, `flight` serves clients, `cli` reads the command line,
+//! `plugin` helps authors of policies, `sstable` looks into files without a database, `repl` and
+//! `batch` feed a session, `iotune` measures a disk, `restore` brings a snapshot back.
 
 pub mod allocator;
 mod stderr;
@@ -19,6 +19,7 @@ mod token;
 mod objects;
 pub mod text;
 pub mod output;
+mod cluster;
 pub mod query;
 mod command;
 mod session;

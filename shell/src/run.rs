@@ -4,14 +4,16 @@
 //! Invariant: the database is closed on every way out of a successful open.
 
 use std::io::{self, IsTerminal};
+use std::sync::Arc;
 
 use tidegate_engine::config::TIME_SLICE;
 use tidegate_engine::plugin::compile_stdin;
-use tidegate_engine::{Database, os};
+use tidegate_engine::{Database, Options, os};
 use tracing_subscriber::EnvFilter;
 
 use crate::allocator;
 use crate::cli::{Action, Cli, SstableAction};
+use crate::cluster::{Cluster, RingFile};
 use crate::exit::fail;
 use crate::stderr::tell_line;
 use crate::{batch, flight, iotune, plugin, repl, restore, sstable, thread};
@@ -43,6 +45,12 @@ pub fn run(cli: Cli) -> u8 {
     }
     if let Some(Action::Restore { snapshot }) = &cli.action {
         return restore::run(snapshot, &cli.database.directory);
+    }
+    if let Some(Action::Ring { nodes }) = &cli.action {
+        return match RingFile::even(nodes) {
+            Ok(ring) => crate::exit::print(&ring.to_text()),
+            Err(error) => fail(&error),
+        };
     }
     if let Err(error) = os::raise_descriptor_limit() {
         tracing::warn!(%error, "the limit of open files stays as it was");
@@ -85,7 +93,12 @@ async fn run_in_runtime(cli: Cli) -> u8 {
             tracing::warn!(%error, bytes, "memory is not taken beforehand");
         }
     }
-    let database = match Database::open(cli.database.options(&memory)).await {
+    let mut options = cli.database.options(&memory);
+    let cluster = match cluster_of(&cli, &mut options) {
+        Ok(cluster) => cluster,
+        Err(error) => return fail(&error),
+    };
+    let database = match Database::open(options).await {
         Ok(database) => database,
         Err(error) => {
             let directory = cli.database.directory.display();
@@ -98,7 +111,7 @@ async fn run_in_runtime(cli: Cli) -> u8 {
     let code = match &cli.action {
         Some(Action::Serve(arguments)) => {
             let served = match arguments.listen() {
-                Ok(listen) => flight::serve(database.clone(), memory, listen).await,
+                Ok(listen) => flight::serve(database.clone(), memory, (listen, cluster)).await,
                 Err(error) => Err(error),
             };
             served.map_or_else(|error| fail(&error), |()| 0)
@@ -109,6 +122,15 @@ async fn run_in_runtime(cli: Cli) -> u8 {
         Ok(()) => code,
         Err(error) => fail(&format!("cannot close the database: {error}")).max(code),
     }
+}
+
+/// The cluster of which this process is a node, where it is one; the options get its ring.
+fn cluster_of(cli: &Cli, options: &mut Options) -> Result<Option<Arc<Cluster>>, String> {
+    let Some(Action::Serve(arguments)) = &cli.action else { return Ok(None) };
+    let Some((path, name)) = arguments.ring() else { return Ok(None) };
+    let cluster = Cluster::new(RingFile::load(path)?, name, Arc::clone(&options.clock))?;
+    options.ring = Some(Arc::new(cluster.ring().map_err(|error| error.to_string())?));
+    Ok(Some(cluster))
 }
 
 async fn run_session(cli: &Cli, database: &Database) -> u8 {

@@ -41,12 +41,20 @@ impl Said {
 ///
 /// Errors: in words, without randomness.
 pub fn new(role: &str, name: &str) -> Result<(String, String), String> {
-    let mut secret = [0; SECRET_BYTES];
-    getrandom::fill(&mut secret).map_err(|error| format!("there is no randomness: {error}"))?;
+    let secret = random_key()?;
     let [role, name] = [role, name].map(|text| BASE_64.encode(text));
     let text = format!("{PREFIX}.{role}.{name}.{}", BASE_64.encode(secret));
     let digest = digest_of(&secret).to_hex().to_string();
     Ok((text, digest))
+}
+
+/// Random bytes that nobody guesses.
+///
+/// Errors: in words, without randomness.
+pub fn random_key() -> Result<[u8; SECRET_BYTES], String> {
+    let mut secret = [0; SECRET_BYTES];
+    getrandom::fill(&mut secret).map_err(|error| format!("there is no randomness: {error}"))?;
+    Ok(secret)
 }
 
 /// Whether a text is meant to be a token of a role: that of a session has no such beginning.

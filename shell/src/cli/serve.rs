@@ -1,7 +1,7 @@
 //! What `tidegate serve` takes.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -64,6 +64,13 @@ pub struct ServeArguments {
     /// Services that share it take each other's [default: ticket.key in the data directory].
     #[arg(long, value_name = "FILE")]
     ticket_key: Option<PathBuf>,
+    /// Ring file of the cluster that this is a node of; tidegate ring makes one. All nodes have the
+    /// same file.
+    #[arg(long, value_name = "FILE", requires = "node")]
+    ring: Option<PathBuf>,
+    /// Name of this node in the ring file.
+    #[arg(long, value_name = "NAME", requires = "ring")]
+    node: Option<String>,
     /// Where endpoints of results say that they are, such as grpc+tls://db.example.com:31337, for
     /// readers on other machines [default: where the client asked].
     #[arg(long, value_name = "URI", value_parser = parse_advertised)]
@@ -78,6 +85,11 @@ struct Advertised {
 }
 
 impl ServeArguments {
+    /// The ring file and the name of this node, where it is one of a cluster.
+    pub fn ring(&self) -> Option<(&Path, &str)> {
+        self.ring.as_deref().zip(self.node.as_deref())
+    }
+
     /// Where to listen, and to whom.
     ///
     /// Errors: a sentence for an address that clients could not use.

@@ -14,6 +14,7 @@ mod health;
 mod ingest;
 mod kept;
 mod metadata;
+mod node;
 mod outgoing;
 mod planning;
 mod running;
@@ -49,8 +50,10 @@ use self::connections::{
 };
 use self::front::Front;
 use self::health::Health;
+use self::node::{ForNodes, Node};
 use self::seal::key;
 use self::service::{Offer, Service, State};
+use crate::cluster::Cluster;
 use crate::memory::MemoryPlan;
 use crate::metrics::Metrics;
 use crate::stderr::tell_line;
@@ -124,7 +127,11 @@ impl Listen {
 /// SIGHUP reads the files of TLS again.
 ///
 /// Errors: a sentence when the address or a file cannot be used.
-pub async fn serve(database: Database, memory: MemoryPlan, listen: Listen) -> Result<(), String> {
+pub async fn serve(
+    database: Database,
+    memory: MemoryPlan,
+    (listen, cluster): (Listen, Option<Arc<Cluster>>),
+) -> Result<(), String> {
     let rules = listen.rules(&database)?;
     let tls = listen.tls.clone().map(Tls::load).transpose()?.map(Arc::new);
     let listening = |error: std::io::Error| format!("cannot listen to signals: {error}");
@@ -137,7 +144,7 @@ pub async fn serve(database: Database, memory: MemoryPlan, listen: Listen) -> Re
     let threads =
         crate::thread::pool().map_err(|error| format!("cannot start threads: {error}"))?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let server = listen_until((database, memory), (listen, rules, tls), stopped);
+    let server = listen_until((database, memory, cluster), (listen, rules, tls), stopped);
     let mut server = threads.spawn(server);
     let ended = tokio::select! {
         ended = &mut server => Some(ended),
@@ -168,7 +175,7 @@ pub async fn serve(database: Database, memory: MemoryPlan, listen: Listen) -> Re
 
 /// Takes connections until `stopped`, then waits for their calls to end.
 async fn listen_until(
-    (database, memory): (Database, MemoryPlan),
+    (database, memory, cluster): (Database, MemoryPlan, Option<Arc<Cluster>>),
     (listen, rules, tls): (Listen, Rules, Option<Arc<Tls>>),
     stopped: tokio::sync::oneshot::Receiver<()>,
 ) -> Result<(), String> {
@@ -177,11 +184,16 @@ async fn listen_until(
         .await
         .map_err(|error| format!("cannot listen on {clients}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
-    let ticket_key = key::of_service(listen.ticket_key.as_deref(), database.directory())?;
+    let ticket_key = match &cluster {
+        Some(cluster) => cluster.ticket_key(),
+        None => key::of_service(listen.ticket_key.as_deref(), database.directory())?,
+    };
     let snapshots = listen.snapshots;
-    let offer = Offer { ticket_key, snapshots, advertised: listen.advertised };
+    let offer =
+        Offer { ticket_key, snapshots, advertised: listen.advertised, cluster: cluster.clone() };
     let service = Service::new(database, &memory, offer);
     let service = service.map_err(|status| status.message().to_owned())?;
+    let sessions_of_nodes = service.state().sessions().named("node");
     let metrics = Metrics::new(service.state().sessions().named("metrics"));
     let clock = Arc::clone(service.state().database().clock());
     let health = Health::new(Arc::clone(&metrics), clock);
@@ -192,13 +204,22 @@ async fn listen_until(
         .max_decoding_message_size(limits.message_bytes)
         .max_encoding_message_size(usize::MAX);
     let service = Calls::new(service, connections.clone(), limits.message_bytes);
-    let health = Calls::new(health, connections, limits.message_bytes);
+    let health = Calls::new(health, connections.clone(), limits.message_bytes);
+    let worker = cluster.clone().zip(sessions_of_nodes.worker().cloned());
+    let worker = worker.map(|(cluster, worker)| {
+        let worker = ForNodes::new(worker.into_worker_server(), cluster);
+        Calls::new(worker, connections.clone(), usize::MAX)
+    });
+    let nodes = cluster
+        .map(|cluster| Calls::new(Node::new(cluster, sessions_of_nodes), connections, usize::MAX));
     let server = Server::builder()
         .http2_keepalive_interval(Some(limits.keepalive))
         .http2_keepalive_timeout(Some(limits.keepalive))
         .max_concurrent_streams(limits.streams)
         .add_service(service)
         .add_service(health)
+        .add_optional_service(nodes)
+        .add_optional_service(worker)
         .serve_with_incoming_shutdown(incoming, async {
             // An error means that the sender is gone, which is a reason to stop too.
             let _ = stopped.await;

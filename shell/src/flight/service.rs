@@ -44,6 +44,7 @@ use super::statement::{self, Planned, Prepared};
 use super::stream::{DoGet, decode, decode_parameters, encode, encode_batch, hold};
 use super::ticket::{Bound, Promise, Ticket as Sealed};
 use super::{administration, ingest, metadata, sql_info};
+use crate::cluster::Cluster;
 use crate::memory::MemoryPlan;
 use crate::query::{Outcome, QueryMemory};
 
@@ -76,6 +77,8 @@ pub(super) struct Offer {
     pub snapshots: Option<PathBuf>,
     /// Where endpoints say that they are; `None` where a client asked.
     pub advertised: Option<String>,
+    /// The other nodes, in a cluster.
+    pub cluster: Option<Arc<Cluster>>,
 }
 
 struct Own {
@@ -129,7 +132,7 @@ impl Service {
         offer: Offer,
     ) -> Result<Self, Status> {
         let queries = QueryMemory::new(Some(memory.queries));
-        let sessions = Sessions::new(database.clone(), queries)?;
+        let sessions = Sessions::new(database.clone(), queries, offer.cluster)?;
         let seal = Seal::new(offer.ticket_key, Arc::clone(database.clock()), memory.tickets);
         let (planning, running) = (Planning::of_machine(), Arc::default());
         let Offer { snapshots, advertised, .. } = offer;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tidegate_engine::Database;
 
 use super::watch::journal::Journal;
+use crate::cluster::Cluster;
 
 /// The database and what is kept of statements, with the `Debug` that DataFusion requires of
 /// everything it holds.
@@ -14,11 +15,22 @@ use super::watch::journal::Journal;
 pub struct Engine {
     database: Database,
     journal: Arc<Journal>,
+    cluster: Option<Arc<Cluster>>,
 }
 
 impl Engine {
     pub fn new(database: Database, journal: Arc<Journal>) -> Self {
-        Engine { database, journal }
+        Engine { database, journal, cluster: None }
+    }
+
+    /// The same, with the other nodes.
+    pub fn in_cluster(self, cluster: Option<Arc<Cluster>>) -> Self {
+        Engine { cluster, ..self }
+    }
+
+    /// The other nodes, where the database is one of a cluster.
+    pub fn cluster(&self) -> Option<&Cluster> {
+        self.cluster.as_deref()
     }
 
     /// The last traces and slow statements.

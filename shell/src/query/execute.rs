@@ -337,7 +337,10 @@ impl Session {
             if let Some(outcome) = self.analyze_short(statement, values).await? {
                 return Ok(outcome);
             }
-            let outcome = self.run_command(command, values).await;
+            let outcome = match self.cluster_of(statement) {
+                Some(cluster) => self.run_on_all(cluster, statement, command, values).await,
+                None => self.run_command(command, values).await,
+            };
             self.audit_statement(statement, &outcome);
             let outcome = outcome.map_err(|error| place(statement, error))?;
             self.name_path(statement, values, placed(statement, outcome))

@@ -16,6 +16,7 @@
 mod access;
 mod aggregate;
 mod conjunction;
+mod distributed;
 mod each;
 mod engine;
 mod error;

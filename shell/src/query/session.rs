@@ -20,11 +20,13 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::{LogicalPlan, Union};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement as SqlStatement;
+use datafusion_distributed::Worker;
 use tidegate_engine::database::DEFAULT_KEYSPACE;
 use tidegate_engine::{DEFAULT_LEVEL, Database, SchemaRef, ServiceLevel, TableSchema, Terms};
 
 use super::access::Caller;
 use super::aggregate;
+use super::distributed::{Distributed, planned_by_all};
 use super::engine::Engine;
 use super::error::{QueryError, Result};
 use super::limit::Warnings;
@@ -49,6 +51,7 @@ use super::watch::journal::Journal;
 use super::watch::tracing::{Tracing, TracingMode};
 use super::write::braces;
 use super::write::values;
+use crate::cluster::Cluster;
 use crate::password::Passwords;
 
 /// The name of a session that was given no other.
@@ -89,6 +92,8 @@ pub struct SessionOptions {
     pub journal: Arc<Journal>,
     /// Hashes passwords of roles.
     pub passwords: Arc<Passwords>,
+    /// The other nodes, where the database is one of a cluster.
+    pub cluster: Option<Arc<Cluster>>,
 }
 
 impl Default for SessionOptions {
@@ -101,6 +106,7 @@ impl Default for SessionOptions {
             memory: QueryMemory::new(None),
             journal: Journal::new(),
             passwords: Arc::default(),
+            cluster: None,
         }
     }
 }
@@ -125,6 +131,8 @@ pub struct Session {
     pub(super) warnings: Arc<Warnings>,
     /// Whose rights they have.
     pub(super) caller: Caller,
+    /// Runs parts of queries of other nodes, in a cluster.
+    pub(super) worker: Option<Worker>,
 }
 
 /// The settings that a session begins with.
@@ -158,20 +166,28 @@ impl Session {
         let partitions = options.target_partitions.unwrap_or(database.shard_count() as usize);
         let config = config(&options.keyspace, partitions.max(1));
         let runtime = runtime(&options.memory)?;
-        let state = SessionStateBuilder::new()
+        let engine = Engine::new(database.clone(), Arc::clone(&options.journal));
+        let engine = engine.in_cluster(options.cluster.clone());
+        let distributed = options.cluster.clone();
+        let distributed = distributed.map(|cluster| Distributed::new(cluster, engine.clone()));
+        let distributed = distributed.transpose()?;
+        let builder = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(runtime)
             .with_default_features()
             .with_analyzer_rules(rules::analyzer())
             .with_optimizer_rules(rules::optimizer()?)
-            .with_physical_optimizer_rules(rules::physical()?)
-            .build();
+            .with_physical_optimizer_rules(rules::physical(distributed.is_some())?);
+        let builder = match &distributed {
+            Some(own) => planned_by_all(builder, &engine, own.channels().clone()),
+            None => builder,
+        };
+        let state = builder.build();
         let mut context = SessionContext::new_with_state(state);
         if options.local_files {
             // A name that is no table of the keyspace may be that of a file.
             context = context.enable_url_table();
         }
-        let engine = Engine::new(database.clone(), Arc::clone(&options.journal));
         context.register_catalog(CATALOG, Arc::new(TideCatalog::new(engine.clone())));
         let node = time_uuid::node(RandomState::new().hash_one(0_u8));
         let functions = time_uuid::functions(&engine, node).into_iter();
@@ -192,13 +208,33 @@ impl Session {
         }
         let replay = ReplayFunction::new(engine, options.local_files);
         context.register_udtf(REPLAY_FUNCTION, Arc::new(replay));
+        let worker = distributed.map(|distributed| {
+            let worker = distributed.worker(&context);
+            distributed.run_here(worker.clone(), &context);
+            worker
+        });
         let context: Context = Box::new(Arc::new(context));
         let (stamp, terms, caller) = (Stamp::new(), None, Caller::default());
         let (tracing, warnings) = (Tracing::new(NAME), Arc::default());
-        let session =
-            Session { database, options, context, node, stamp, terms, tracing, warnings, caller };
+        let session = Session {
+            database,
+            options,
+            context,
+            node,
+            stamp,
+            terms,
+            tracing,
+            warnings,
+            caller,
+            worker,
+        };
         session.set_keyspace(&session.options.keyspace)?;
         Ok(session)
+    }
+
+    /// What runs parts of queries of other nodes, in a cluster.
+    pub fn worker(&self) -> Option<&Worker> {
+        self.worker.as_ref()
     }
 
     pub fn database(&self) -> &Database {
@@ -244,8 +280,19 @@ impl Session {
         let (node, stamp) = (self.node, self.stamp.copied());
         let (context, terms): (Context, _) = (Box::new(Arc::new(context)), self.terms);
         let (tracing, warnings) = (self.tracing.copied(None), Arc::clone(&self.warnings));
-        let caller = self.caller.clone();
-        Session { database, options, context, node, stamp, terms, tracing, warnings, caller }
+        let (caller, worker) = (self.caller.clone(), self.worker.clone());
+        Session {
+            database,
+            options,
+            context,
+            node,
+            stamp,
+            terms,
+            tracing,
+            warnings,
+            caller,
+            worker,
+        }
     }
 
     /// As [`at`](Self::at), for another client: warnings are its own, and so is the name by which
@@ -315,7 +362,12 @@ impl Session {
             return Ok((Arc::clone(plan.schema().inner()), None));
         }
         let optimised = deep::optimise(&self.context.state(), plan)?;
-        Ok((Arc::clone(optimised.schema().inner()), divided(plan, &optimised)?))
+        // The shards of one node are no parts of what all nodes have.
+        let divided = match self.database.ring() {
+            Some(_) => None,
+            None => divided(plan, &optimised)?,
+        };
+        Ok((Arc::clone(optimised.schema().inner()), divided))
     }
 
     /// This session as it is now, for a query of which the part of one shard is read.

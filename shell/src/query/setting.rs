@@ -28,6 +28,8 @@ extensions_options! {
         pub result_warn_bytes: u64, default = 100 << 20
         /// Bytes at which a result ends with an error; 0 is none
         pub result_max_bytes: u64, default = 0
+        /// In a cluster, definitions change on this node alone: for one that missed some
+        pub this_node_alone: bool, default = false
     }
 }
 
@@ -82,6 +84,18 @@ pub fn bypasses_cache(options: &ConfigOptions) -> bool {
 /// Whether statements may run without the planner.
 pub fn has_short_path(options: &ConfigOptions) -> bool {
     options.extensions.get::<Settings>().is_some_and(|settings| settings.short_path)
+}
+
+/// Whether definitions of a cluster change on this node alone.
+pub fn is_alone(options: &ConfigOptions) -> bool {
+    options.extensions.get::<Settings>().is_some_and(|settings| settings.this_node_alone)
+}
+
+/// Sets that.
+pub fn set_alone(options: &mut ConfigOptions) {
+    if let Some(settings) = options.extensions.get_mut::<Settings>() {
+        settings.0.this_node_alone = true;
+    }
 }
 
 /// How large results may be.

@@ -544,6 +544,7 @@ mod tests {
         "SHOW HOT PARTITIONS",
         "SHOW KEYSPACES",
         "SHOW MEMORY",
+        "SHOW NODES",
         "SHOW POLICIES",
         "SHOW POLICY EXITS",
         "SHOW READS",

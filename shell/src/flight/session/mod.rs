@@ -35,6 +35,7 @@ use super::error::{refusal, status};
 use super::kept::Kept;
 use super::outgoing::{Endpoints, Form};
 use super::seal::{Mark, random};
+use crate::cluster::Cluster;
 use crate::password::Passwords;
 use crate::query::{self, AuditEvent, Caller, QueryMemory, SessionOptions, Statement};
 use crate::token;
@@ -221,9 +222,14 @@ impl All {
 
 impl Sessions {
     /// No session yet.
-    pub(super) fn new(database: Database, memory: QueryMemory) -> Result<Self, Status> {
+    pub(super) fn new(
+        database: Database,
+        memory: QueryMemory,
+        cluster: Option<Arc<Cluster>>,
+    ) -> Result<Self, Status> {
         // Files belong to whoever runs the service, not to its clients.
-        let options = SessionOptions { local_files: false, memory, ..SessionOptions::default() };
+        let options =
+            SessionOptions { local_files: false, memory, cluster, ..SessionOptions::default() };
         let template = query::Session::new(database, options).map_err(|error| status(&error))?;
         Ok(Sessions { template, kept: Arc::new(Kept::new()), all: Mutex::default() })
     }
@@ -481,7 +487,7 @@ mod tests {
             options.backend = Backend::Blocking;
             options.shards = Some(1);
             let database = Database::open(options).await.unwrap();
-            let sessions = Sessions::new(database, QueryMemory::new(None)).unwrap();
+            let sessions = Sessions::new(database, QueryMemory::new(None), None).unwrap();
             World { clock, sessions, _directory: directory }
         }
 

@@ -159,8 +159,10 @@ pub fn optimizer() -> Result<Vec<Arc<dyn OptimizerRule + Send + Sync>>> {
 /// logical plan, and a scan takes no filters that are known while it runs. So those rules stay out.
 /// <https://github.com/apache/datafusion/pull/25259> mends them in a later release.
 ///
+/// Where nodes divide a plan, a join tells no scan of its keys: they may run on different ones.
+///
 /// Errors: `Internal` where a rule that ours go with is not there.
-pub fn physical() -> Result<Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>> {
+pub fn physical(are_divided: bool) -> Result<Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>> {
     let mut rules = PhysicalOptimizer::new().rules;
     rules.retain(|rule| !rule.name().starts_with(MOVED_FILTERS));
     let at = place(rules.iter().map(|rule| rule.name()), SORT_RULE)?;
@@ -171,7 +173,9 @@ pub fn physical() -> Result<Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>> {
     let at = place(rules.iter().map(|rule| rule.name()), JOIN_RULE)?;
     rules.insert(at + 1, rule("few_rows_to_left", few_to_left));
     rules.push(rule("measure_computed_columns", wide::measure));
-    rules.push(Arc::new(LookUp));
+    if !are_divided {
+        rules.push(Arc::new(LookUp));
+    }
     Ok(rules)
 }
 

@@ -139,7 +139,12 @@ impl TableProvider for TideTable {
             // What is read by its keys is few, and a look at the shards would cost as much.
             let wants_rows = access.keys.is_none() && !access.is_empty();
             let rows = match wants_rows {
-                true => self.database.rows_about(&self.table).await.ok(),
+                // Nodes have about as many each.
+                true => {
+                    let nodes = self.database.ring().map_or(1, |ring| ring.nodes().count() as u64);
+                    let rows = self.database.rows_about(&self.table).await.ok();
+                    rows.map(|rows| rows * nodes)
+                }
                 false => None,
             };
             self.planned((state, rows), projection, access, limit)

@@ -8,7 +8,7 @@
 //! Conditions that a slice cannot say are checked here, before the limit is counted, so that a
 //! reversed page with such a condition is still read as a page.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -41,25 +41,27 @@ use datafusion::physical_plan::{
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
 use tidegate_engine::batch::arrow_schema;
-use tidegate_engine::mutation::{Direction, Slice};
+use tidegate_engine::mutation::{ClusteringRange, Direction, Slice};
 use tidegate_engine::probe::Probe;
 use tidegate_engine::schema::table_schema::SchemaRef;
-use tidegate_engine::schema::{ClusteringOrder, ColumnId, DataType, PartitionKey, TableSchema};
-use tidegate_engine::{BatchStream, ManyTombstones, Partitions, ReadCommand, RowFilter};
+use tidegate_engine::schema::{
+    ClusteringOrder, ColumnId, DataType, PartitionKey, TableSchema, Token,
+};
+use tidegate_engine::{
+    BatchStream, ManyTombstones, NodeId, Partitions, ReadCommand, RowFilter, Terms,
+};
 
 use super::metrics::ScanMetrics;
 use super::partition_limit::{FirstRows, PartitionLimit};
 use super::pushdown::{Access, Part, is_ordered_alike};
 use super::selection::Selection;
+use super::source::{KEY_STREAMS_MAX, Read, Source, sources};
 use super::text::{ReadText, keys_text, ranges_text, slices_text};
 use super::wanted::{WantedKeys, WantedValues};
 use crate::query::engine::Engine;
 use crate::query::setting::terms_under;
 use crate::query::types::identifier::{Kind, ordered_by};
 
-/// Up to so many partition keys are streams of their own, each in clustering order; more keys are
-/// one stream a shard.
-const KEY_STREAMS_MAX: usize = 16;
 /// One row in so many is taken to pass a condition of which nothing is known, as DataFusion does.
 const SHARE: u64 = 5;
 /// Bytes of a value without a fixed width, about.
@@ -67,46 +69,35 @@ const OTHER_BYTES: usize = 24;
 /// Batches without a matching row after which the stream lets other tasks run.
 const EMPTY_BATCHES_MAX: usize = 16;
 
-/// What one output partition of the plan reads.
-#[derive(Debug, Clone)]
-enum Source {
-    /// Of some partitions, one part after the other.
-    Parts(Vec<Part>),
-    /// Of all partitions of a shard.
-    Shard(u32),
-}
-
-impl Source {
-    fn is_one_partition(&self) -> bool {
-        matches!(self, Source::Parts(parts) if matches!(&parts[..], [part] if part.keys.len() == 1))
-    }
-}
-
 /// See the head of this file.
 #[derive(Debug, Clone)]
 pub struct TideScan {
-    database: Engine,
-    table: SchemaRef,
-    access: Arc<Access>,
-    sources: Arc<[Source]>,
-    selection: Arc<Selection>,
+    pub(super) database: Engine,
+    pub(super) table: SchemaRef,
+    pub(super) access: Arc<Access>,
+    pub(super) sources: Arc<[Source]>,
+    pub(super) selection: Arc<Selection>,
     /// Over the batches as they are read.
-    predicate: Option<Arc<dyn PhysicalExpr>>,
+    pub(super) predicate: Option<Arc<dyn PhysicalExpr>>,
     /// What of it shards judge by bytes of rows.
-    row_filter: Option<RowFilter>,
-    direction: Direction,
-    limit: Option<usize>,
+    pub(super) row_filter: Option<RowFilter>,
+    pub(super) direction: Direction,
+    pub(super) limit: Option<usize>,
     /// Rows of each partition, the first in the direction of the scan.
-    partition_limit: Option<usize>,
-    past_cache: bool,
+    pub(super) partition_limit: Option<usize>,
+    pub(super) past_cache: bool,
     /// Tells which partitions have partners in a join; `None` outside one.
-    wanted: Option<Arc<WantedKeys>>,
+    pub(super) wanted: Option<Arc<WantedKeys>>,
     /// Tell which rows have partners in joins.
-    joined: Vec<Arc<WantedValues>>,
+    pub(super) joined: Vec<Arc<WantedValues>>,
     /// Rows of the table, about; `None` where nobody has asked.
-    table_rows: Option<u64>,
-    properties: Arc<PlanProperties>,
-    metrics: ScanMetrics,
+    pub(super) table_rows: Option<u64>,
+    pub(super) properties: Arc<PlanProperties>,
+    pub(super) metrics: ScanMetrics,
+    /// On what terms it runs, where those of its session do not reach it.
+    pub(super) terms: Option<Terms>,
+    /// Whether nodes may send it to each other.
+    pub(super) is_sent: bool,
 }
 
 impl TideScan {
@@ -119,7 +110,7 @@ impl TideScan {
         predicate: Option<Arc<dyn PhysicalExpr>>,
         limit: Option<usize>,
     ) -> Self {
-        let sources = sources(&database, &access);
+        let sources = sources(&database, &table, &access);
         let direction = Direction::Forward;
         let properties = properties(&table, &access, &selection, &sources, direction);
         TideScan {
@@ -139,6 +130,8 @@ impl TideScan {
             table_rows: None,
             properties: Arc::new(properties),
             metrics: ScanMetrics::default(),
+            terms: None,
+            is_sent: false,
         }
     }
 
@@ -209,7 +202,8 @@ impl TideScan {
         for source in self.sources.iter() {
             match source {
                 Source::Shard(own) if *own == shard => sources.push(source.clone()),
-                Source::Shard(_) => {}
+                // Results have no parts in a cluster.
+                Source::Shard(_) | Source::Node { .. } => {}
                 Source::Parts(parts) => {
                     let is_here = |key: &&PartitionKey| self.database.shard_of(key) == shard;
                     let here = |part: &Part| part.keys.iter().filter(is_here).cloned().collect();
@@ -228,7 +222,7 @@ impl TideScan {
         TideScan { partition_limit: Some(limit.rows), ..self.with_direction(limit.direction) }
     }
 
-    fn with_direction(&self, direction: Direction) -> Self {
+    pub(super) fn with_direction(&self, direction: Direction) -> Self {
         let (table, access, selection) = (&self.table, &self.access, &self.selection);
         let properties = properties(table, access, selection, &self.sources, direction);
         TideScan {
@@ -279,9 +273,10 @@ impl TideScan {
     fn text(&self) -> ReadText<'_> {
         let partitions = match &self.access.keys {
             None if self.wanted.is_some() => "those of the join".to_owned(),
-            None => match self.access.tokens {
-                Some((min, max)) => format!("tokens {} to {}", min.0, max.0),
-                None => "all".to_owned(),
+            None => match (self.access.tokens, self.only_node()) {
+                (Some((min, max)), _) => format!("tokens {} to {}", min.0, max.0),
+                (None, Some(name)) => format!("all of node {name}"),
+                (None, None) => "all".to_owned(),
             },
             Some(keys) => keys_text(keys),
         };
@@ -306,33 +301,7 @@ impl TideScan {
     }
 }
 
-/// One stream a shard, or one a key where keys are few.
-fn sources(database: &Engine, access: &Access) -> Vec<Source> {
-    let Some(keys) = &access.keys else {
-        return (0..database.shard_count()).map(Source::Shard).collect();
-    };
-    let parts = access.parts();
-    if keys.len() <= KEY_STREAMS_MAX {
-        let alone = |part: Part| {
-            let keys = part.keys.clone();
-            keys.into_iter().map(move |key| Source::Parts(vec![part.of(vec![key])]))
-        };
-        return parts.into_iter().flat_map(alone).collect();
-    }
-    let mut by_shard: BTreeMap<u32, Vec<Part>> = BTreeMap::new();
-    for part in parts {
-        let mut of_shards: BTreeMap<u32, Vec<PartitionKey>> = BTreeMap::new();
-        for key in &part.keys {
-            of_shards.entry(database.shard_of(key)).or_default().push(key.clone());
-        }
-        for (shard, keys) in of_shards {
-            by_shard.entry(shard).or_default().push(part.of(keys));
-        }
-    }
-    by_shard.into_values().map(Source::Parts).collect()
-}
-
-fn properties(
+pub(super) fn properties(
     table: &SchemaRef,
     access: &Access,
     selection: &Selection,
@@ -545,38 +514,18 @@ impl ExecutionPlan for TideScan {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let terms = terms_under(context.session_config(), &self.database.catalog());
-        let of_part = |part: &Part| (Partitions::Keys(part.keys.clone()), part.ranges.clone());
-        let reads: VecDeque<_> = match &self.sources[partition] {
-            Source::Parts(parts) => parts.iter().map(of_part).collect(),
-            Source::Shard(shard) => {
-                let shard = *shard;
-                let partitions = match self.access.tokens {
-                    Some((min, max)) => Partitions::Tokens { shard, min, max },
-                    None => Partitions::Shard(shard),
-                };
-                [(partitions, self.access.ranges.clone())].into()
-            }
-        };
+        let of_session = || terms_under(context.session_config(), &self.database.catalog());
+        let terms = self.terms.unwrap_or_else(of_session);
+        let reads = self.sources[partition].reads(&self.database, &self.access);
         let asks = self.wanted.is_some() || !self.joined.is_empty();
         let asked = match &self.sources[partition] {
             Source::Shard(shard) if asks => Some(asked(self.clone(), *shard).boxed()),
             _ => None,
         };
         let filter = self.row_filter.as_ref().map(RowFilter::anew);
-        let command = |(partitions, ranges)| ReadCommand {
-            schema: Arc::clone(&self.table),
-            partitions,
-            slice: Slice { ranges, direction: self.direction },
-            columns: self.selection.columns().to_vec(),
-            stamps: self.selection.stamps().to_vec(),
-            row_limit: None,
-            // Rows that the predicate drops do not count.
-            partition_limit: self.partition_limit.filter(|_| self.predicate.is_none()),
-            deadline: terms.deadline,
-            level: terms.level,
-            past_cache: self.past_cache,
-            filter: filter.clone(),
+        let command = |Read { node, partitions, ranges }| Command {
+            node,
+            read: self.command(partitions, ranges, (&terms, &filter)),
         };
         let set = self.metrics.of_streams();
         Ok(Box::pin(ScanStream {
@@ -596,6 +545,30 @@ impl ExecutionPlan for TideScan {
             batches_read: MetricBuilder::new(set).counter("batches", partition),
             rows_read: MetricBuilder::new(set).counter("rows_read", partition),
         }))
+    }
+}
+
+impl TideScan {
+    fn command(
+        &self,
+        partitions: Partitions,
+        ranges: Vec<ClusteringRange>,
+        (terms, filter): (&Terms, &Option<RowFilter>),
+    ) -> ReadCommand {
+        ReadCommand {
+            schema: Arc::clone(&self.table),
+            partitions,
+            slice: Slice { ranges, direction: self.direction },
+            columns: self.selection.columns().to_vec(),
+            stamps: self.selection.stamps().to_vec(),
+            row_limit: None,
+            // Rows that the predicate drops do not count.
+            partition_limit: self.partition_limit.filter(|_| self.predicate.is_none()),
+            deadline: terms.deadline,
+            level: terms.level,
+            past_cache: self.past_cache,
+            filter: filter.clone(),
+        }
     }
 }
 
@@ -622,6 +595,12 @@ async fn asked(scan: TideScan, shard: u32) -> Asked {
     Asked { keys, filter }
 }
 
+/// A read, and whom it is asked of; this node where there is none.
+struct Command {
+    node: Option<(NodeId, (Token, Token))>,
+    read: ReadCommand,
+}
+
 struct ScanStream {
     database: Engine,
     /// Is told what the reads do, if the statement is watched.
@@ -631,7 +610,7 @@ struct ScanStream {
     /// Tells what joins ask for, before anything is read.
     asked: Option<BoxFuture<'static, Asked>>,
     /// What is still to be read, one after the other.
-    commands: VecDeque<ReadCommand>,
+    commands: VecDeque<Command>,
     /// What is being read. Dropping it stops the shard.
     batches: Option<BatchStream>,
     schema: ArrowSchemaRef,
@@ -655,9 +634,9 @@ impl ScanStream {
         }
         self.filter = RowFilter::both(self.filter.take(), filter);
         for command in &mut self.commands {
-            command.filter = self.filter.clone();
+            command.read.filter = self.filter.clone();
             if let Some(keys) = &keys {
-                command.partitions = Partitions::Keys(keys.clone());
+                command.read.partitions = Partitions::Keys(keys.clone());
             }
         }
     }
@@ -679,10 +658,13 @@ impl ScanStream {
     /// The batches that come next; `None` where all is read.
     fn batches(&mut self) -> Option<&mut BatchStream> {
         if self.batches.is_none() {
-            let mut command = self.commands.pop_front()?;
+            let Command { node, mut read } = self.commands.pop_front()?;
             // Rows that the predicate drops do not count.
-            command.row_limit = self.remaining.filter(|_| self.predicate.is_none());
-            let batches = self.database.read_watched(command, self.probe.clone());
+            read.row_limit = self.remaining.filter(|_| self.predicate.is_none());
+            let batches = match node {
+                None => self.database.read_watched(read, self.probe.clone()),
+                Some((node, tokens)) => self.database.read_of_node(node, tokens, read),
+            };
             self.batches = Some(match &self.tombstones {
                 None => batches,
                 Some(tombstones) => batches.noting(Arc::clone(tombstones)),

@@ -33,6 +33,20 @@ impl Selection {
         Ok(Selection { columns, output_columns, stamps, output_stamps })
     }
 
+    /// What another node selects: of both, the first ones are output.
+    pub fn of_parts(
+        (columns, output_columns): (Vec<ColumnId>, usize),
+        (stamps, output_stamps): (Vec<Stamp>, usize),
+    ) -> Self {
+        debug_assert!(output_columns <= columns.len() && output_stamps <= stamps.len());
+        Selection { columns, output_columns, stamps, output_stamps }
+    }
+
+    /// How many of the stamps are output.
+    pub fn output_stamps(&self) -> usize {
+        self.output_stamps
+    }
+
     /// A predicate needs a column.
     pub fn need(&mut self, id: ColumnId) {
         if !self.columns.contains(&id) {

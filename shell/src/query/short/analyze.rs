@@ -68,7 +68,7 @@ impl Session {
         let mut text = "TideRead: ".to_owned();
         let partitions = match &command.partitions {
             Partitions::Keys(keys) => keys_text(keys),
-            Partitions::Shard(_) | Partitions::Tokens { .. } => {
+            Partitions::Shard(_) | Partitions::Owned { .. } | Partitions::Tokens { .. } => {
                 unreachable!("the short path names its partition")
             }
         };

@@ -136,6 +136,11 @@ fn known_to_show(cursor: &mut Cursor<'_>) -> Result<()> {
 }
 
 impl Statement {
+    /// Whether all nodes of a cluster run it, or none.
+    pub(in crate::query) fn is_of_all_nodes(&self) -> bool {
+        list::row_of(self.tokens()).is_some_and(|(row, _)| row.on_all_nodes)
+    }
+
     /// Whether the statement changes the session it runs in.
     pub fn changes_session(&self) -> bool {
         list::row_of(self.tokens()).is_some_and(|(row, _)| row.changes_session)

@@ -87,6 +87,7 @@ pub static STATEMENTS: &[StatementRow] = &[
         reader: Reader::Own(table_as::read),
         help: &[Help::Name(Topic::Tables, "CREATE TABLE")],
         tabs: &[("WITH", CREATED_WITH), ("AND", CREATED_WITH)],
+        on_all_nodes: true,
         ..StatementRow::PLAIN
     },
     StatementRow {
@@ -94,6 +95,7 @@ pub static STATEMENTS: &[StatementRow] = &[
         reader: Reader::Own(own::<AlterTable>),
         help: &[Help::Name(Topic::Tables, "ALTER TABLE")],
         tabs: &[("", &[Tab::Tables]), ("WITH", &[OPTIONS]), ("AND", &[OPTIONS])],
+        on_all_nodes: true,
         ..StatementRow::PLAIN
     },
     StatementRow {
@@ -101,6 +103,7 @@ pub static STATEMENTS: &[StatementRow] = &[
         reader: Reader::Own(own::<DropTable>),
         help: &[Help::Name(Topic::Tables, "DROP TABLE")],
         tabs: TABLE,
+        on_all_nodes: true,
         ..StatementRow::PLAIN
     },
     StatementRow {
@@ -109,6 +112,7 @@ pub static STATEMENTS: &[StatementRow] = &[
         help: &[Help::Name(Topic::Tables, "TRUNCATE")],
         tabs: TABLE,
         continues: Continues::Nothing,
+        on_all_nodes: true,
         ..StatementRow::PLAIN
     },
     StatementRow {
@@ -131,6 +135,7 @@ pub static STATEMENTS: &[StatementRow] = &[
         help: &[Help::Name(Topic::Tables, "CREATE VIEW")],
         tabs: &[("", &[])],
         continues: Continues::Query,
+        on_all_nodes: true,
         ..StatementRow::PLAIN
     },
     StatementRow {
@@ -138,6 +143,7 @@ pub static STATEMENTS: &[StatementRow] = &[
         reader: Reader::Own(view::read_or_replace),
         tabs: &[("", &[])],
         continues: Continues::Query,
+        on_all_nodes: true,
         ..StatementRow::PLAIN
     },
     StatementRow {
@@ -145,6 +151,7 @@ pub static STATEMENTS: &[StatementRow] = &[
         reader: Reader::Own(own::<DropView>),
         tabs: NAME,
         continues: Continues::Nothing,
+        on_all_nodes: true,
         ..StatementRow::PLAIN
     },
     StatementRow {
@@ -156,17 +163,20 @@ pub static STATEMENTS: &[StatementRow] = &[
     StatementRow {
         words: "CREATE TYPE",
         reader: Reader::Own(own::<CreateType>),
+        on_all_nodes: true,
         ..StatementRow::PLAIN
     },
     StatementRow {
         words: "DROP TYPE",
         reader: Reader::Own(own::<DropType>),
+        on_all_nodes: true,
         ..StatementRow::PLAIN
     },
     StatementRow {
         words: "CREATE KEYSPACE",
         aliases: &["CREATE SCHEMA"],
         reader: Reader::Own(own::<CreateKeyspace>),
+        on_all_nodes: true,
         ..StatementRow::PLAIN
     },
     StatementRow {
@@ -176,6 +186,7 @@ pub static STATEMENTS: &[StatementRow] = &[
         tabs: KEYSPACE,
         // Which leaves the keyspace that it drops.
         changes_session: true,
+        on_all_nodes: true,
         ..StatementRow::PLAIN
     },
     StatementRow {
@@ -248,6 +259,7 @@ pub static STATEMENTS: &[StatementRow] = &[
         help: &[Help::Name(Topic::Rows, "FLUSH")],
         tabs: TABLE,
         continues: Continues::Nothing,
+        on_all_nodes: true,
         ..StatementRow::PLAIN
     },
     StatementRow {
@@ -470,6 +482,12 @@ pub static STATEMENTS: &[StatementRow] = &[
         ..StatementRow::SHOW
     },
     StatementRow {
+        words: "SHOW NODES",
+        reader: Reader::Show(show::NODES),
+        help: &[Help::Name(Topic::Engine, "SHOW NODES")],
+        ..StatementRow::SHOW
+    },
+    StatementRow {
         words: "ALTER IO CLASS",
         reader: Reader::Own(own::<AlterIoClass>),
         help: &[Help::Name(Topic::Engine, "ALTER IO CLASS")],
@@ -486,6 +504,7 @@ pub static STATEMENTS: &[StatementRow] = &[
         reader: Reader::Own(own::<CreateServiceLevel>),
         help: &[Help::Name(Topic::Levels, "CREATE SERVICE LEVEL")],
         tabs: LEVEL_OPTIONS,
+        on_all_nodes: true,
         ..StatementRow::PLAIN
     },
     StatementRow {
@@ -494,6 +513,7 @@ pub static STATEMENTS: &[StatementRow] = &[
         reader: Reader::Own(own::<AlterServiceLevel>),
         help: &[Help::Name(Topic::Levels, "ALTER SERVICE LEVEL")],
         tabs: LEVEL_OPTIONS,
+        on_all_nodes: true,
         ..StatementRow::PLAIN
     },
     StatementRow {
@@ -501,6 +521,7 @@ pub static STATEMENTS: &[StatementRow] = &[
         aliases: &["DROP SERVICE_LEVEL"],
         reader: Reader::Own(own::<DropServiceLevel>),
         help: &[Help::Name(Topic::Levels, "DROP SERVICE LEVEL")],
+        on_all_nodes: true,
         ..StatementRow::PLAIN
     },
     StatementRow {
@@ -523,6 +544,7 @@ pub static STATEMENTS: &[StatementRow] = &[
         reader: Reader::Own(own::<AttachLevel>),
         help: &[Help::Name(Topic::Levels, "ATTACH SERVICE LEVEL x TO r")],
         continues: Continues::Nothing,
+        on_all_nodes: true,
         ..StatementRow::PLAIN
     },
     StatementRow {
@@ -531,6 +553,7 @@ pub static STATEMENTS: &[StatementRow] = &[
         reader: Reader::Own(own::<DetachLevel>),
         help: &[Help::Name(Topic::Levels, "DETACH SERVICE LEVEL FROM r")],
         continues: Continues::Nothing,
+        on_all_nodes: true,
         ..StatementRow::PLAIN
     },
     StatementRow {
@@ -538,12 +561,14 @@ pub static STATEMENTS: &[StatementRow] = &[
         reader: Reader::Own(own::<CreateRole>),
         help: &[Help::Name(Topic::Roles, "CREATE ROLE")],
         tabs: ROLE_OPTIONS,
+        on_all_nodes: true,
         ..StatementRow::PLAIN
     },
     StatementRow {
         words: "CREATE USER",
         reader: Reader::Own(own::<CreateUser>),
         tabs: &[("WITH", &[Tab::Words(&["PASSWORD"])])],
+        on_all_nodes: true,
         ..StatementRow::PLAIN
     },
     StatementRow {
@@ -552,6 +577,7 @@ pub static STATEMENTS: &[StatementRow] = &[
         reader: Reader::Own(own::<AlterRole>),
         help: &[Help::Name(Topic::Roles, "ALTER ROLE")],
         tabs: ROLE_OPTIONS,
+        on_all_nodes: true,
         ..StatementRow::PLAIN
     },
     StatementRow {
@@ -559,6 +585,7 @@ pub static STATEMENTS: &[StatementRow] = &[
         aliases: &["DROP USER"],
         reader: Reader::Own(own::<DropRole>),
         help: &[Help::Name(Topic::Roles, "DROP ROLE")],
+        on_all_nodes: true,
         ..StatementRow::PLAIN
     },
     StatementRow {
@@ -587,6 +614,7 @@ pub static STATEMENTS: &[StatementRow] = &[
         reader: Reader::Own(own::<Grant>),
         help: &[Help::Name(Topic::Roles, "GRANT")],
         tabs: RIGHTS,
+        on_all_nodes: true,
         ..StatementRow::PLAIN
     },
     StatementRow {
@@ -594,6 +622,7 @@ pub static STATEMENTS: &[StatementRow] = &[
         reader: Reader::Own(own::<Revoke>),
         help: &[Help::Name(Topic::Roles, "REVOKE")],
         tabs: RIGHTS,
+        on_all_nodes: true,
         ..StatementRow::PLAIN
     },
     StatementRow {

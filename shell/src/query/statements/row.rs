@@ -23,6 +23,8 @@ pub struct StatementRow {
     pub continues: Continues,
     pub(super) offered: Offered,
     pub(super) changes_session: bool,
+    /// Whether all nodes of a cluster run it, or none.
+    pub(super) on_all_nodes: bool,
 }
 
 /// Who reads a statement.
@@ -108,6 +110,7 @@ impl StatementRow {
         continues: Continues::Definition,
         offered: Offered::Everywhere,
         changes_session: false,
+        on_all_nodes: false,
     };
     pub(super) const SHOW: StatementRow =
         StatementRow { continues: Continues::Nothing, ..StatementRow::PLAIN };

@@ -64,6 +64,10 @@ pub const HOT_PARTITIONS: &str = "SELECT keyspace_name || '.' || table_name AS t
      partition, reads, writes, rejected FROM system.hot_partitions \
      ORDER BY reads + writes DESC, table_name, partition LIMIT 20";
 
+/// The nodes of the cluster, and whether they answer.
+pub const NODES: &str =
+    "SELECT node, address, is_this, round(share, 3) AS share, answers, problem FROM system.nodes";
+
 /// Those that run.
 pub const COMPACTIONS: &str = "SELECT number, keyspace_name, table_name, shard, reason, \
      input_sstables, input_bytes, done_percent, bytes_per_second, seconds_left \

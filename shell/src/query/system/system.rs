@@ -22,6 +22,7 @@ use super::columns::{count, counts, moment, optional, shard, text, texts};
 use super::compaction;
 use super::files::{Large, corruption, corruption_fields};
 use super::{fragments, hot, io, levels, memory, reads, views, watch};
+use crate::query::distributed::nodes;
 use crate::query::engine::Engine;
 
 /// The tables of `system`.
@@ -51,11 +52,12 @@ pub enum SystemTable {
     LongWaits,
     Reads,
     HotPartitions,
+    Nodes,
     Access(Access),
 }
 
 impl SystemTable {
-    pub const ALL: [SystemTable; 30] = [
+    pub const ALL: [SystemTable; 31] = [
         SystemTable::Tables,
         SystemTable::Views,
         SystemTable::Columns,
@@ -82,6 +84,7 @@ impl SystemTable {
         SystemTable::LongWaits,
         SystemTable::Reads,
         SystemTable::HotPartitions,
+        SystemTable::Nodes,
         SystemTable::Access(Access::Roles),
         SystemTable::Access(Access::Permissions),
         SystemTable::Access(Access::Tokens),
@@ -116,6 +119,7 @@ impl SystemTable {
             SystemTable::LongWaits => "long_waits",
             SystemTable::Reads => "reads",
             SystemTable::HotPartitions => "hot_partitions",
+            SystemTable::Nodes => "nodes",
             SystemTable::Access(what) => what.name(),
         }
     }
@@ -146,6 +150,7 @@ impl SystemTable {
             SystemTable::LongWaits => watch::wait_fields(),
             SystemTable::Reads => reads::fields(),
             SystemTable::HotPartitions => hot::fields(),
+            SystemTable::Nodes => nodes::fields(),
             SystemTable::Access(what) => what.fields(),
         };
         Arc::new(Schema::new(fields))
@@ -178,6 +183,7 @@ impl SystemTable {
             SystemTable::ServiceLevels => levels::columns(database).await,
             SystemTable::Reads => reads::columns(database).await,
             SystemTable::HotPartitions => hot::columns(database).await,
+            SystemTable::Nodes => nodes::columns(database).await,
             SystemTable::Traces => Ok(watch::traces(database)),
             SystemTable::SlowQueries => Ok(watch::slow_queries(database)),
             SystemTable::LongWaits => watch::long_waits(database).await,

@@ -56,6 +56,10 @@ impl OwnStatement for CreateTableAs {
     }
 
     async fn run(&self, session: &Session) -> Result<Outcome> {
+        session.check_alone(
+            "CREATE TABLE … AS",
+            "create the table first, then fill it with INSERT INTO … SELECT",
+        )?;
         let plan = session.plan(self.query.clone()).await?;
         let (answer, _) = session.result_of(&plan).await?;
         let create = self.table.with_columns(self.columns(session, &answer)?);

@@ -1,0 +1,170 @@
+//! What one stream of a scan reads.
+//!
+//! In a cluster all partitions are those of each node. A node leaves out whatever else lies there,
+//! say from before a range moved.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate_engine::mutation::ClusteringRange;
+use tidegate_engine::schema::{PartitionKey, Token};
+use tidegate_engine::{NodeId, Partitions, Ring, TableSchema};
+
+use super::pushdown::{Access, Part};
+use crate::query::engine::Engine;
+
+/// Up to so many partition keys are streams of their own, each in clustering order; more keys are
+/// one stream a shard.
+pub(super) const KEY_STREAMS_MAX: usize = 16;
+
+/// What one output partition of the plan reads.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Source {
+    /// Of some partitions, one part after the other.
+    Parts(Vec<Part>),
+    /// Of all partitions of a shard.
+    Shard(u32),
+    /// Of all partitions of a node of the cluster, one of so many parts of its shards. Another node
+    /// asks for them together, by the first part.
+    Node { node: NodeId, part: u32, parts: u32 },
+}
+
+/// One of the reads of a source.
+pub(super) struct Read {
+    /// Who has the partitions; this node where there is none.
+    pub node: Option<(NodeId, (Token, Token))>,
+    pub partitions: Partitions,
+    pub ranges: Vec<ClusteringRange>,
+}
+
+impl Source {
+    pub(super) fn is_one_partition(&self) -> bool {
+        matches!(self, Source::Parts(parts) if matches!(&parts[..], [part] if part.keys.len() == 1))
+    }
+
+    /// What is read, one after the other.
+    pub(super) fn reads(&self, database: &Engine, access: &Access) -> Vec<Read> {
+        let ranges = || access.ranges.clone();
+        match self {
+            Source::Parts(parts) => {
+                let read = |part: &Part| Read {
+                    node: None,
+                    partitions: Partitions::Keys(part.keys.clone()),
+                    ranges: part.ranges.clone(),
+                };
+                parts.iter().map(read).collect()
+            }
+            Source::Shard(shard) => {
+                let shard = *shard;
+                let partitions = match access.tokens {
+                    Some((min, max)) => Partitions::Tokens { shard, min, max },
+                    None => Partitions::Shard(shard),
+                };
+                vec![Read { node: None, partitions, ranges: ranges() }]
+            }
+            Source::Node { node, part, parts } => {
+                let Some(ring) = database.ring() else { return Vec::new() };
+                let (first, last) = access.tokens.unwrap_or((Token::MIN, Token::MAX));
+                let wanted = ring.ranges_of(*node).into_iter();
+                let wanted = wanted.map(|(min, max)| (min.max(first), max.min(last)));
+                let wanted = wanted.filter(|(min, max)| min <= max);
+                if *node != ring.own() {
+                    let read = |(min, max)| Read {
+                        node: Some((*node, (min, max))),
+                        partitions: Partitions::Keys(Vec::new()),
+                        ranges: ranges(),
+                    };
+                    return wanted.filter(|_| *part == 0).map(read).collect();
+                }
+                let shards = || (0..database.shard_count()).filter(|shard| shard % parts == *part);
+                if access.tokens.is_none() {
+                    let owned: Arc<[_]> = ring.ranges_of(*node).into();
+                    let read = |shard| Read {
+                        node: None,
+                        partitions: Partitions::Owned { shard, ranges: Arc::clone(&owned) },
+                        ranges: ranges(),
+                    };
+                    return shards().map(read).collect();
+                }
+                let of_range =
+                    |(min, max)| shards().map(move |shard| Partitions::Tokens { shard, min, max });
+                let read = |partitions| Read { node: None, partitions, ranges: ranges() };
+                wanted.flat_map(of_range).map(read).collect()
+            }
+        }
+    }
+}
+
+/// One stream a shard, or one a key where keys are few; in a cluster also one a node.
+pub(super) fn sources(database: &Engine, table: &TableSchema, access: &Access) -> Vec<Source> {
+    let Some(keys) = &access.keys else {
+        // Files that are attached are those of this node.
+        let is_shared = |_: &&Ring| !database.catalog().is_attached(&table.keyspace, &table.name);
+        return match database.ring().filter(is_shared) {
+            None => (0..database.shard_count()).map(Source::Shard).collect(),
+            Some(ring) => of_nodes(database, ring),
+        };
+    };
+    let parts = access.parts();
+    if keys.len() <= KEY_STREAMS_MAX {
+        let alone = |part: Part| {
+            let keys = part.keys.clone();
+            keys.into_iter().map(move |key| Source::Parts(vec![part.of(vec![key])]))
+        };
+        return parts.into_iter().flat_map(alone).collect();
+    }
+    let mut by_shard: BTreeMap<u32, Vec<Part>> = BTreeMap::new();
+    for part in parts {
+        let mut of_shards: BTreeMap<u32, Vec<PartitionKey>> = BTreeMap::new();
+        for key in &part.keys {
+            of_shards.entry(database.shard_of(key)).or_default().push(key.clone());
+        }
+        for (shard, keys) in of_shards {
+            by_shard.entry(shard).or_default().push(part.of(keys));
+        }
+    }
+    by_shard.into_values().map(Source::Parts).collect()
+}
+
+/// The shards of this node, and each other node as a whole.
+fn of_nodes(database: &Engine, ring: &Ring) -> Vec<Source> {
+    let parts = database.shard_count();
+    let own = (0..parts).map(|part| Source::Node { node: ring.own(), part, parts });
+    let others = ring.nodes().filter(|node| *node != ring.own());
+    own.chain(others.map(|node| Source::Node { node, part: 0, parts: 1 })).collect()
+}
+
+/// The sources of each of `count` tasks, where there is one task a node: they read on their own
+/// node. With another number of tasks the first reads everything. All tasks have as many streams.
+pub(super) fn of_tasks(
+    database: &Engine,
+    sources: &Arc<[Source]>,
+    count: usize,
+) -> Vec<Vec<Source>> {
+    let Some(ring) = database.ring().filter(|ring| ring.nodes().count() == count) else {
+        let nothing = || vec![Source::Parts(Vec::new()); sources.len()];
+        let mut tasks: Vec<Vec<Source>> = (0..count).map(|_| nothing()).collect();
+        if let Some(first) = tasks.first_mut() {
+            *first = sources.to_vec();
+        }
+        return tasks;
+    };
+    let is_of_all = sources.iter().any(|source| !matches!(source, Source::Parts(_)));
+    if is_of_all {
+        let parts = database.shard_count();
+        let of_node = |node| (0..parts).map(|part| Source::Node { node, part, parts }).collect();
+        return ring.nodes().map(of_node).collect();
+    }
+    let of_node = |node: NodeId| {
+        let own = |part: &Part| {
+            let keys = part.keys.iter().filter(|key| ring.owner(key.token()) == node);
+            Some(part.of(keys.cloned().collect())).filter(|part| !part.keys.is_empty())
+        };
+        let of_source = |source: &Source| match source {
+            Source::Parts(parts) => Source::Parts(parts.iter().filter_map(own).collect()),
+            other => other.clone(),
+        };
+        sources.iter().map(of_source).collect()
+    };
+    ring.nodes().map(of_node).collect()
+}

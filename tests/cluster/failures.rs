@@ -1,0 +1,99 @@
+//! A node that is down, and definitions that differ.
+
+use super::*;
+
+#[test]
+fn a_node_that_is_down_fails_what_needs_it_and_nothing_else() {
+    let mut cluster = Cluster::start(3);
+    let threads = threads();
+    threads.block_on(async {
+        let mut client = cluster.client(0).await;
+        run(&mut client, "CREATE TABLE t (k int PRIMARY KEY, v int)").await;
+        run(&mut client, "INSERT INTO t SELECT g, g FROM generate_series(1, 100) AS s(g)").await;
+    });
+    cluster.kill(2);
+    let (here, there) = threads.block_on(async {
+        let mut client = cluster.client(0).await;
+        let (mut here, mut there) = (Vec::new(), Vec::new());
+        for k in 1..=100 {
+            let text = format!("SELECT v FROM t WHERE k = {k}");
+            match try_run(&mut client, &text).await {
+                Ok(_) => here.push(k),
+                Err(error) => {
+                    let error = error.to_string();
+                    assert!(error.contains("node 'c' at grpc://127.0.0.1:"), "{error}");
+                    assert!(error.contains("does not answer"), "{error}");
+                    there.push(k);
+                }
+            }
+        }
+        assert!(here.len() > 40 && there.len() > 15, "{} and {}", here.len(), there.len());
+        for text in [
+            "SELECT count(*) FROM t".to_owned(),
+            format!("INSERT INTO t VALUES ({}, 0)", there[0]),
+            format!("UPDATE t SET v = 1 WHERE k = {} IF v = 2", there[0]),
+            "CREATE TABLE u (k int PRIMARY KEY)".to_owned(),
+            "DROP TABLE t".to_owned(),
+        ] {
+            let error = refused(&mut client, &text).await;
+            assert!(error.contains("node 'c'"), "{text}: {error}");
+        }
+        // Of the definition nothing is done anywhere.
+        for place in [0, 1] {
+            let mut client = cluster.client(place).await;
+            let error = refused(&mut client, "SELECT * FROM u").await;
+            assert!(error.contains("'u' does not exist"), "{error}");
+        }
+        let nodes = run(&mut client, "SELECT node, is_this, answers FROM system.nodes").await;
+        assert_eq!(nodes, ["a|true|true|", "b|false|true|", "c|false|false|"]);
+        let text = format!("INSERT INTO t VALUES ({}, 1000)", here[0]);
+        run(&mut client, &text).await;
+        (here, there)
+    });
+    cluster.start_node(2);
+    threads.block_on(async {
+        for place in 0..3 {
+            let mut client = cluster.client(place).await;
+            assert_eq!(run(&mut client, "SELECT count(*) FROM t").await, ["100|"]);
+            let text = format!("SELECT v FROM t WHERE k = {}", here[0]);
+            assert_eq!(run(&mut client, &text).await, ["1000|"]);
+            let text = format!("SELECT v FROM t WHERE k = {}", there[0]);
+            assert_eq!(run(&mut client, &text).await, [format!("{}|", there[0])]);
+        }
+        let mut client = cluster.client(2).await;
+        run(&mut client, "CREATE TABLE u (k int PRIMARY KEY)").await;
+        assert_eq!(run(&mut client, "SELECT count(*) FROM u").await, ["0|"]);
+    });
+}
+
+#[test]
+fn definitions_that_differ_are_not_changed_until_they_are_alike() {
+    let cluster = Cluster::start(2);
+    threads().block_on(async {
+        let mut clients = cluster.clients().await;
+        run(&mut clients[0], "CREATE TABLE t (k int PRIMARY KEY, v int)").await;
+        run(&mut clients[0], "INSERT INTO t SELECT g, g FROM generate_series(1, 50) AS s(g)").await;
+        // One node alone, as after a failure between two.
+        run(&mut clients[1], "SET tidegate.this_node_alone = true").await;
+        run(&mut clients[1], "ALTER TABLE t ADD w int").await;
+        let error = refused(&mut clients[0], "CREATE TABLE u (k int PRIMARY KEY)").await;
+        assert!(error.contains("definitions of nodes 'a' and 'b' differ"), "{error}");
+        let error = refused(&mut clients[0], "SELECT count(*) FROM t").await;
+        assert!(error.contains("has other columns"), "{error}");
+        // The other one runs what it missed.
+        run(&mut clients[0], "SET tidegate.this_node_alone = true").await;
+        run(&mut clients[0], "ALTER TABLE t ADD w int").await;
+        run(&mut clients[0], "SET tidegate.this_node_alone = false").await;
+        assert_eq!(run(&mut clients[0], "SELECT count(*), count(w) FROM t").await, ["50|0|"]);
+        run(&mut clients[0], "CREATE TABLE u (k int PRIMARY KEY)").await;
+        // What fails on the first node is done on none.
+        let error = refused(&mut clients[0], "CREATE TABLE u (k int PRIMARY KEY)").await;
+        assert!(error.contains("exists already"), "{error}");
+        let text = "CREATE TABLE w (PRIMARY KEY (k)) AS SELECT k, v FROM t";
+        let error = refused(&mut clients[0], text).await;
+        assert!(error.contains("not offered in a cluster"), "{error}");
+        run(&mut clients[1], "SET tidegate.this_node_alone = false").await;
+        run(&mut clients[1], "DROP TABLE u").await;
+        assert!(refused(&mut clients[0], "SELECT * FROM u").await.contains("does not exist"));
+    });
+}
