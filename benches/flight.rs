@@ -9,6 +9,8 @@
 mod access;
 #[path = "flight/client.rs"]
 mod client;
+#[path = "flight/cluster.rs"]
+mod cluster;
 #[allow(dead_code, reason = "a group uses of the client what it needs")]
 #[path = "doors/flight_client.rs"]
 mod flight_client;
@@ -22,6 +24,8 @@ mod parts;
 mod server;
 #[path = "flight/snapshot.rs"]
 mod snapshot;
+#[path = "../tests/tpch/tables.rs"]
+mod tables;
 #[path = "flight/tls.rs"]
 mod tls;
 
@@ -48,6 +52,7 @@ fn main() -> ExitCode {
         tls::print(&arguments).await;
         access::print(&arguments).await;
         snapshot::print(&arguments).await;
+        cluster::print(&arguments).await;
     });
     ExitCode::SUCCESS
 }
