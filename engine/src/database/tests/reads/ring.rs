@@ -192,7 +192,7 @@ async fn each_node_reads_and_writes_what_the_other_owns() {
     // Each has stored its own alone.
     for (database, names) in [(a, &own), (b, &other)] {
         let report = database.table_report().await.unwrap();
-        let rows: u64 = report.iter().map(|row| row.memtable_rows as u64).sum();
+        let rows: u64 = report.iter().map(|row| row.memtable_rows).sum();
         assert_eq!(rows, names.len() as u64);
     }
     // Keys of both in one read, and a page of the other's.
