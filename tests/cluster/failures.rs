@@ -97,3 +97,63 @@ fn definitions_that_differ_are_not_changed_until_they_are_alike() {
         assert!(refused(&mut clients[0], "SELECT * FROM u").await.contains("does not exist"));
     });
 }
+
+#[test]
+fn a_node_that_is_killed_in_the_middle_ends_what_needs_it_and_keeps_what_it_acknowledged() {
+    let mut cluster = Cluster::start(3);
+    let threads = threads();
+    threads.block_on(async {
+        let mut client = cluster.client(0).await;
+        run(&mut client, "CREATE TABLE t (pk int, ck int, v bigint, PRIMARY KEY (pk, ck))").await;
+        let fill = "INSERT INTO t SELECT g / 10, g % 10, g FROM generate_series(0, 39999) AS s(g)";
+        run(&mut client, fill).await;
+    });
+    let (mut asking, mut writing) =
+        threads.block_on(async { (cluster.client(0).await, cluster.client(1).await) });
+    // More than all buffers on the way have room for; and writes one after another.
+    let mut rows = threads.block_on(async {
+        let text = "SELECT v, repeat('x', 20000) FROM t";
+        let info = asking.execute(text.to_owned(), None).await.unwrap();
+        let mut rows = asking.do_get(info.endpoint[0].ticket.clone().unwrap()).await.unwrap();
+        assert!(rows.try_next().await.unwrap().is_some());
+        rows
+    });
+    let writes = threads.spawn(async move {
+        let mut acknowledged = 0;
+        for pk in 10_000.. {
+            let text = format!("INSERT INTO t VALUES ({pk}, 0, 1), ({pk}, 1, 1)");
+            match try_run(&mut writing, &text).await {
+                Ok(_) => acknowledged += 1,
+                Err(error) => return (acknowledged, error.to_string()),
+            }
+        }
+        unreachable!("a node goes")
+    });
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    cluster.kill(2);
+    let error = threads.block_on(async {
+        loop {
+            match rows.try_next().await {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("all rows came without node c"),
+                Err(error) => return error.to_string(),
+            }
+        }
+    });
+    assert!(error.contains("node 'c'") && error.contains("does not answer"), "{error}");
+    let (acknowledged, error) = threads.block_on(writes).unwrap();
+    assert!(error.contains("node 'c'"), "{error}");
+    assert!(acknowledged > 0, "no write came before");
+    cluster.start_node(2);
+    threads.block_on(async {
+        for place in 0..3 {
+            let mut client = cluster.client(place).await;
+            let text = "SELECT count(*) FROM t WHERE pk >= 10000 AND ck = 0";
+            let found: u64 = run(&mut client, text).await[0].trim_end_matches('|').parse().unwrap();
+            // The one that failed may be there, too.
+            assert!((acknowledged..=acknowledged + 1).contains(&found), "{found}, {acknowledged}");
+            let text = "SELECT count(*), sum(v) FROM t WHERE pk < 10000";
+            assert_eq!(run(&mut client, text).await, ["40000|799980000|"]);
+        }
+    });
+}

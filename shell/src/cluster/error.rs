@@ -5,6 +5,14 @@ use std::time::Duration;
 use tidegate_engine::Error;
 use tonic::{Code, Status};
 
+/// What is said of a node that does not answer.
+const DOWN: &str = "queries and writes that need it fail until it is back, all others run";
+
+/// Whether a text is that of a node which does not answer.
+pub(crate) fn is_of_node_down(text: &str) -> bool {
+    text.contains("node '") && text.contains(DOWN)
+}
+
 /// The status of a call that failed on this node.
 pub(crate) fn status(error: &Error) -> Status {
     let code = match error {
@@ -30,8 +38,7 @@ pub(crate) fn of_status(node: &str, address: &str, status: &Status) -> Error {
             Error::Timeout { what: "another node had not answered", within: Duration::ZERO }
         }
         _ if is_of_transport(status) => Error::Unavailable(format!(
-            "node '{node}' at {address} does not answer ({message}): queries and writes that need \
-             it fail until it is back, all others run"
+            "node '{node}' at {address} does not answer ({message}): {DOWN}"
         )),
         _ => Error::Unavailable(format!("node '{node}' at {address}: {message}")),
     }

@@ -142,7 +142,8 @@ impl Cluster {
         Ok(())
     }
 
-    fn error(&self, node: NodeId, status: &Status) -> Error {
+    /// The error of a call that a node did not answer, or answered with an error.
+    pub(crate) fn error(&self, node: NodeId, status: &Status) -> Error {
         let (name, address) = &self.plan.nodes[node.0 as usize];
         of_status(name, address, status)
     }

@@ -12,6 +12,7 @@ use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::TokenizerError;
 use tidegate_engine::error::Error as EngineError;
 
+use crate::cluster::error::is_of_node_down;
 use crate::text::masked_in_place;
 pub use crate::text::nearest;
 use crate::text::width::{char_width, head_bytes, width, wrapped};
@@ -276,7 +277,13 @@ fn map_datafusion(error: &DataFusionError) -> QueryError {
             if let Some(engine) = inner.downcast_ref::<EngineError>() {
                 return engine.clone().into();
             }
-            QueryError::new(ErrorKind::Internal, inner.to_string())
+            let text = inner.to_string();
+            // Another node has said it, and of an error of the engine only the text comes along.
+            let kind = match is_of_node_down(&text) {
+                true => ErrorKind::Unavailable,
+                false => ErrorKind::Internal,
+            };
+            QueryError::new(kind, text)
         }
         DataFusionError::Diagnostic(_, inner) | DataFusionError::Context(_, inner) => {
             map_datafusion(inner)
