@@ -17,6 +17,7 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use arrow::array::RecordBatch;
 use arrow::util::display::array_value_to_string;
@@ -26,6 +27,9 @@ use futures::TryStreamExt;
 use tonic::transport::Channel;
 
 type Client = FlightSqlServiceClient<Channel>;
+
+const FIRST_PORT: u16 = 20_000;
+const PORTS: u16 = 10_000;
 
 /// A process, until it is dropped.
 struct Node {
@@ -49,10 +53,17 @@ struct Cluster {
     options: Vec<String>,
 }
 
-/// Ports that nobody has at this moment.
+/// Ports below those that the kernel gives to clients, so that nobody takes one while its node is
+/// down. Each is given once.
 fn free_ports(count: usize) -> Vec<u16> {
-    let listeners: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
+    static GIVEN: AtomicU16 = AtomicU16::new(0);
+    let begin = std::process::id() % u32::from(PORTS);
+    let next = || {
+        let given = u32::from(GIVEN.fetch_add(1, Ordering::Relaxed));
+        FIRST_PORT + ((begin + given) % u32::from(PORTS)) as u16
+    };
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    std::iter::repeat_with(next).filter(is_free).take(count).collect()
 }
 
 fn name(place: usize) -> String {
