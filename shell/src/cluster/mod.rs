@@ -19,5 +19,5 @@ mod peers;
 mod ring_file;
 pub(crate) mod wire;
 
-pub(crate) use peers::Cluster;
+pub(crate) use peers::{Cluster, uri_of};
 pub use ring_file::RingFile;

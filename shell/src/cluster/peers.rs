@@ -207,6 +207,14 @@ async fn ready(grpc: &mut tonic::client::Grpc<Channel>) -> std::result::Result<(
     grpc.ready().await.map_err(|error| Status::from_error(Box::new(error)))
 }
 
+/// The address of a node as HTTP names it.
+pub(crate) fn uri_of(address: &str) -> String {
+    match address.strip_prefix("grpc+tls://") {
+        Some(place) => format!("https://{place}"),
+        None => address.replacen("grpc://", "http://", 1),
+    }
+}
+
 fn shown_key(key: &[u8; 32]) -> String {
     Hex(&blake3::derive_key(KEY_CONTEXT, key)).to_string()
 }
@@ -215,10 +223,8 @@ fn channel(
     address: &str,
     authority: Option<&str>,
 ) -> std::result::Result<Channel, tonic::transport::Error> {
-    let (uri, is_tls) = match address.strip_prefix("grpc+tls://") {
-        Some(place) => (format!("https://{place}"), true),
-        None => (address.replacen("grpc://", "http://", 1), false),
-    };
+    let uri = uri_of(address);
+    let is_tls = uri.starts_with("https:");
     let mut endpoint = Endpoint::from_shared(uri)?
         .connect_timeout(CONNECT)
         .tcp_nodelay(true)

@@ -292,6 +292,25 @@ pub(crate) fn column(table: &TableSchema, number: u32) -> Result<ColumnId> {
     id.map(ColumnId).ok_or_else(|| broken("a column that the table does not have"))
 }
 
+impl StampEntry {
+    pub fn of(stamp: &Stamp) -> Self {
+        let is_time_to_live = stamp.kind == StampKind::TimeToLive;
+        StampEntry { column: u32::from(stamp.column.0), is_time_to_live }
+    }
+
+    /// The stamp of a table.
+    ///
+    /// Errors: `Invalid` for a column that has none.
+    pub fn stamp(&self, table: &TableSchema) -> Result<Stamp> {
+        let kind = match self.is_time_to_live {
+            true => StampKind::TimeToLive,
+            false => StampKind::WriteTime,
+        };
+        let stamp = Stamp { column: column(table, self.column)?, kind };
+        stamp.check(table).map(|()| stamp)
+    }
+}
+
 impl ReadRequest {
     pub fn of(command: &ReadCommand, catalog: &Catalog, clock: &dyn Clock) -> Self {
         let terms = Terms { level: command.level, deadline: command.deadline };
@@ -304,10 +323,6 @@ impl ReadRequest {
                 unreachable!("no node names another's shards")
             }
         };
-        let stamp = |stamp: &Stamp| StampEntry {
-            column: u32::from(stamp.column.0),
-            is_time_to_live: stamp.kind == StampKind::TimeToLive,
-        };
         ReadRequest {
             table: Some(Table::of(&command.schema)),
             terms: Some(Conditions::of(terms, catalog, clock)),
@@ -317,7 +332,7 @@ impl ReadRequest {
             ranges: command.slice.ranges.iter().map(Range::of).collect(),
             is_reversed: command.slice.direction.is_reversed(),
             columns: command.columns.iter().map(|column| u32::from(column.0)).collect(),
-            stamps: command.stamps.iter().map(stamp).collect(),
+            stamps: command.stamps.iter().map(StampEntry::of).collect(),
             row_limit: command.row_limit.map(|rows| rows as u64),
             partition_limit: command.partition_limit.map(|rows| rows as u64),
             past_cache: command.past_cache,
@@ -332,14 +347,8 @@ impl ReadRequest {
         let terms = self.terms.clone().unwrap_or_default().terms(catalog, clock);
         let columns = self.columns.iter().map(|number| column(&table, *number));
         let columns = columns.collect::<Result<Vec<_>>>()?;
-        let stamp = |entry: &StampEntry| {
-            let kind = match entry.is_time_to_live {
-                true => StampKind::TimeToLive,
-                false => StampKind::WriteTime,
-            };
-            let stamp = Stamp { column: column(&table, entry.column)?, kind };
-            stamp.check(&table).map(|()| stamp)
-        };
+        let stamps = self.stamps.iter().map(|entry| entry.stamp(&table));
+        let stamps = stamps.collect::<Result<Vec<_>>>()?;
         let ranges = self.ranges.iter().map(Range::range).collect::<Result<Vec<_>>>()?;
         let partitions = match self.keys.is_empty() {
             false => Partitions::Keys(self.keys.iter().map(PartitionKey::from_bytes).collect()),
@@ -350,7 +359,7 @@ impl ReadRequest {
             partitions,
             slice: Slice { ranges, direction },
             columns,
-            stamps: self.stamps.iter().map(stamp).collect::<Result<_>>()?,
+            stamps,
             row_limit: self.row_limit.map(|rows| rows as usize),
             partition_limit: self.partition_limit.map(|rows| rows as usize),
             deadline: terms.deadline,

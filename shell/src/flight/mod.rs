@@ -210,8 +210,10 @@ async fn listen_until(
         let worker = ForNodes::new(worker.into_worker_server(), cluster);
         Calls::new(worker, connections.clone(), usize::MAX)
     });
-    let nodes = cluster
-        .map(|cluster| Calls::new(Node::new(cluster, sessions_of_nodes), connections, usize::MAX));
+    let nodes = cluster.map(|cluster| {
+        let node = ForNodes::new(Node::new(sessions_of_nodes), cluster);
+        Calls::new(node, connections, usize::MAX)
+    });
     let server = Server::builder()
         .http2_keepalive_interval(Some(limits.keepalive))
         .http2_keepalive_timeout(Some(limits.keepalive))

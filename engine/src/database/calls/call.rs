@@ -142,8 +142,7 @@ impl Under<'_> {
 
     /// Errors: `Unavailable` for a row of another node of a cluster.
     fn check_here(&self, key: &RowKey) -> Result<()> {
-        let ring = self.database.ring();
-        match ring.and_then(|ring| Some((ring, ring.other_owner(&key.partition)?))) {
+        match self.database.elsewhere(&key.partition) {
             None => Ok(()),
             Some((ring, node)) => Err(Error::Unavailable(format!(
                 "the row is on node '{}': look it up there, or read it with `Database::read`",
@@ -179,7 +178,7 @@ impl Under<'_> {
 
     /// As [`Database::apply`]; a write that has begun is not given up.
     pub fn apply(&self, mutation: Mutation) -> Writing {
-        match self.database.ring().and_then(|ring| ring.other_owner(&mutation.key)) {
+        match self.database.elsewhere(&mutation.key) {
             Some(_) => self.database.apply_over(vec![mutation], self.terms),
             None => self.apply_one(mutation),
         }

@@ -75,10 +75,7 @@ impl Under<'_> {
 
     /// As [`Database::write_if`].
     pub fn write_if(&self, write: ConditionalWrite) -> Deciding {
-        let ring = self.database.ring();
-        if let Some((ring, node)) =
-            ring.and_then(|ring| Some((ring, ring.other_owner(&write.mutation.key)?)))
-        {
+        if let Some((ring, node)) = self.database.elsewhere(&write.mutation.key) {
             let catalog = self.database.catalog();
             let deciding = ring.peers().write_if(node, write, self.terms(), &catalog);
             return Deciding(Decides::Far(deciding));

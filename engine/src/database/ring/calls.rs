@@ -19,6 +19,12 @@ impl Database {
         self.inner.options.ring.as_deref()
     }
 
+    /// The other node that owns a partition, where one does, and its ring.
+    pub(in crate::database) fn elsewhere(&self, key: &PartitionKey) -> Option<(&Ring, NodeId)> {
+        let ring = self.ring()?;
+        Some((ring, ring.other_owner(key)?))
+    }
+
     /// Reads all partitions of another node between two tokens, both included, in any order; the
     /// partitions of the command do not count.
     pub fn read_of_node(

@@ -47,16 +47,15 @@ pub(super) struct Node(Arc<Own>);
 
 struct Own {
     database: Database,
-    cluster: Arc<Cluster>,
     definitions: Definitions,
 }
 
 impl Node {
-    /// A node of a cluster; `session` runs what others have all nodes run.
-    pub(super) fn new(cluster: Arc<Cluster>, session: Session) -> Self {
+    /// A node; `session` runs what others have all nodes run. It stands behind [`ForNodes`].
+    pub(super) fn new(session: Session) -> Self {
         let database = session.database().clone();
         let definitions = Definitions::new(session);
-        Node(Arc::new(Own { database, cluster, definitions }))
+        Node(Arc::new(Own { database, definitions }))
     }
 }
 
@@ -86,10 +85,6 @@ impl Service<http::Request<Body>> for Node {
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let own = Arc::clone(&self.0);
-        let headers = MetadataMap::from_headers(request.headers().clone());
-        if let Err(refusal) = let_in(&own.cluster, &headers, request.extensions().get::<Link>()) {
-            return ready(Ok(refusal.into_http())).boxed();
-        }
         match request.uri().path() {
             READ => async move {
                 let codec = ProstCodec::<FlightData, ReadRequest>::default();

@@ -20,7 +20,7 @@ use tonic::codegen::http::{self, HeaderMap};
 use tower::ServiceExt;
 use url::Url;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, uri_of};
 
 /// See the head of this file.
 #[derive(Clone)]
@@ -33,9 +33,7 @@ impl Channels {
     /// Errors: for an address that is none.
     pub fn new(cluster: Arc<Cluster>) -> Result<Self> {
         let url = |(_, address): &(String, String)| {
-            let address = address.replacen("grpc+tls://", "https://", 1);
-            Url::parse(&address.replacen("grpc://", "http://", 1))
-                .map_err(|error| DataFusionError::External(Box::new(error)))
+            Url::parse(&uri_of(address)).map_err(|error| DataFusionError::External(Box::new(error)))
         };
         let urls = cluster.nodes().iter().map(url).collect::<Result<Vec<_>>>()?;
         Ok(Channels { cluster, urls: urls.into() })

@@ -14,10 +14,9 @@ use datafusion_proto::physical_plan::{
 };
 use datafusion_proto::protobuf::PhysicalExprNode;
 use prost::Message;
-use tidegate_engine::batch::{Stamp, StampKind};
 use tidegate_engine::mutation::{ClusteringRange, Direction};
 use tidegate_engine::schema::{PartitionKey, Token};
-use tidegate_engine::{ColumnId, NodeId, SchemaRef};
+use tidegate_engine::{ColumnId, NodeId};
 
 use super::functions::Functions;
 use crate::cluster::wire::{Conditions, Range, StampEntry, Table, column};
@@ -92,7 +91,7 @@ struct PartMessage {
 pub(super) struct TideCodec {
     pub engine: Engine,
     /// Those that may be written by their names; any where nobody asks.
-    pub functions: Option<Functions>,
+    pub functions: Option<Arc<Functions>>,
 }
 
 impl TideCodec {
@@ -150,14 +149,6 @@ fn source(message: &SourceMessage) -> Result<Source> {
     Ok(Source::Parts(message.parts.iter().map(part).collect::<Result<_>>()?))
 }
 
-fn stamp(message: &StampEntry, table: &SchemaRef) -> Result<Stamp> {
-    let kind = match message.is_time_to_live {
-        true => StampKind::TimeToLive,
-        false => StampKind::WriteTime,
-    };
-    Ok(Stamp { column: column(table, message.column).map_err(external)?, kind })
-}
-
 impl PhysicalExtensionCodec for TideCodec {
     fn try_encode(
         &self,
@@ -182,10 +173,6 @@ impl PhysicalExtensionCodec for TideCodec {
         let terms = parts.terms.map(|terms| Conditions::of(terms, &catalog, &**clock));
         let sources = parts.sources.iter().map(source_message).collect::<Result<_>>()?;
         let (columns, stamps) = (parts.selection.columns(), parts.selection.stamps());
-        let stamp = |stamp: &Stamp| StampEntry {
-            column: u32::from(stamp.column.0),
-            is_time_to_live: stamp.kind == StampKind::TimeToLive,
-        };
         let message = ScanMessage {
             table: Some(Table::of(&parts.table)),
             terms,
@@ -195,7 +182,7 @@ impl PhysicalExtensionCodec for TideCodec {
             max: parts.access.tokens.map(|(_, max)| max.0),
             columns: columns.iter().map(|column| u32::from(column.0)).collect(),
             output_columns: parts.selection.output().len() as u32,
-            stamps: stamps.iter().map(stamp).collect(),
+            stamps: stamps.iter().map(StampEntry::of).collect(),
             output_stamps: parts.selection.output_stamps() as u32,
             predicate: predicate.transpose()?,
             is_reversed: parts.direction.is_reversed(),
@@ -221,7 +208,7 @@ impl PhysicalExtensionCodec for TideCodec {
         let columns = message.columns.iter();
         let columns = columns.map(|number| column(&table, *number).map_err(external));
         let columns = columns.collect::<Result<Vec<ColumnId>>>()?;
-        let stamps = message.stamps.iter().map(|entry| stamp(entry, &table));
+        let stamps = message.stamps.iter().map(|entry| entry.stamp(&table).map_err(external));
         let stamps = stamps.collect::<Result<Vec<_>>>()?;
         let outputs = (message.output_columns as usize, message.output_stamps as usize);
         if outputs.0 > columns.len() || outputs.1 > stamps.len() {

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use datafusion::catalog::Session;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 
@@ -14,12 +15,12 @@ use crate::query::plan::zero;
 use crate::query::types::identifier::{Kind, Order};
 use crate::query::types::{arithmetic, instant, narrow};
 
-/// The functions of a session, by their names.
-#[derive(Default)]
+/// The functions of a session, by their names, and those of rules.
 pub(super) struct Functions {
-    pub scalar: HashMap<String, Arc<ScalarUDF>>,
-    pub aggregate: HashMap<String, Arc<AggregateUDF>>,
-    pub window: HashMap<String, Arc<WindowUDF>>,
+    scalar: HashMap<String, Arc<ScalarUDF>>,
+    aggregate: HashMap<String, Arc<AggregateUDF>>,
+    window: HashMap<String, Arc<WindowUDF>>,
+    of_rules: Vec<ScalarUDF>,
 }
 
 /// What rules of the planner put in, and nodes have beside the functions of a session.
@@ -33,13 +34,22 @@ pub(super) fn of_rules() -> Vec<ScalarUDF> {
 }
 
 impl Functions {
+    pub fn of(session: &dyn Session) -> Self {
+        Functions {
+            scalar: session.scalar_functions().clone(),
+            aggregate: session.aggregate_functions().clone(),
+            window: session.window_functions().clone(),
+            of_rules: of_rules(),
+        }
+    }
+
     /// Errors: `NotImplemented` for a function that another node does not find by its name.
     pub fn check_scalar(&self, function: &ScalarUDF) -> Result<()> {
         let is_known = self.scalar.get(function.name()).is_some_and(|own| **own == *function);
         let is_typed = arithmetic::is_sent(function)
             || narrow::is_sent(function)
             || instant::is_sent(function);
-        match is_known || is_typed || of_rules().contains(function) {
+        match is_known || is_typed || self.of_rules.contains(function) {
             true => Ok(()),
             false => Err(unsent(function.name())),
         }

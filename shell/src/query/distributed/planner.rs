@@ -1,6 +1,7 @@
 //! Which plans are divided among nodes, and which node reads what.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use datafusion::catalog::Session;
@@ -51,6 +52,7 @@ pub(in crate::query) fn planned_by_all(
         // One task a node, in the order of nodes.
         (event.task_count == urls.len()).then(|| Ok(RouteTasksEventResponse::new(urls.to_vec())))
     };
+    let planner = Planner { engine: engine.clone(), alike, functions: OnceLock::new() };
     let mut builder = builder
         .with_distributed_worker_resolver(channels.clone())
         .with_distributed_channel_resolver(channels)
@@ -58,7 +60,7 @@ pub(in crate::query) fn planned_by_all(
         .with_distributed_desired_task_count_handler(wanted)
         .with_distributed_scale_up_leaf_node_handler(divided)
         .with_distributed_route_tasks_handler(routed)
-        .with_query_planner(Arc::new(Planner { engine: engine.clone(), alike }))
+        .with_query_planner(Arc::new(planner))
         .with_distributed_planner();
     let options = builder.config().get_or_insert_default().options_mut();
     if let Some(own) = options.extensions.get_mut::<DistributedConfig>() {
@@ -82,11 +84,18 @@ fn divided(event: ScaleUpLeafNodeEvent<'_>) -> Option<Result<ScaleUpLeafNodeEven
 }
 
 /// Plans as one node does, then says whether the plan can be sent.
-#[derive(Debug)]
 struct Planner {
     engine: Engine,
     /// The settings that values depend on, as all nodes have them.
     alike: Vec<(String, Option<String>)>,
+    /// Those of a session that has all of its own; sessions that are made of it have the same.
+    functions: OnceLock<Arc<Functions>>,
+}
+
+impl fmt::Debug for Planner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Planner")
+    }
 }
 
 /// Settings that values depend on.
@@ -108,12 +117,9 @@ impl QueryPlanner for Planner {
         if computing(session.config_options()) != self.alike {
             return Ok(plan);
         }
-        let functions = Functions {
-            scalar: session.scalar_functions().clone(),
-            aggregate: session.aggregate_functions().clone(),
-            window: session.window_functions().clone(),
-        };
-        let codec = TideCodec { engine: self.engine.clone(), functions: Some(functions) };
+        let functions = self.functions.get_or_init(|| Arc::new(Functions::of(session)));
+        let functions = Some(Arc::clone(functions));
+        let codec = TideCodec { engine: self.engine.clone(), functions };
         // What is sent is encoded again, by parts: this is to see whether it can be.
         let sent = physical_plan_to_bytes_with_extension_codec(Arc::clone(&plan), &codec);
         match sent {
