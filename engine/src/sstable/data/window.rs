@@ -212,6 +212,8 @@ pub(crate) struct Window {
     bytes: Bytes,
     start: u64,
     ahead_bytes: u64,
+    /// Where it does not move in sequence.
+    ahead_at_first: u64,
     /// Nothing is read but what is needed.
     is_careful: bool,
     /// Whether a long scan reads what comes next while the piece at hand is used.
@@ -223,23 +225,27 @@ pub(crate) struct Window {
 
 impl Window {
     pub(crate) fn new(content: Content, access: Access) -> Self {
-        let ahead_bytes = Self::ahead_at_first(access);
-        let bytes = Bytes::Joined(Vec::new());
-        let charge = BufferCharge::default();
-        let (start, is_careful, looks_ahead, next) = (0, false, false, None);
-        Window { content, access, bytes, start, ahead_bytes, is_careful, looks_ahead, next, charge }
+        let ahead_at_first = match access {
+            Access::Cached | Access::Rows => AHEAD_BYTES_MIN,
+            Access::Scan => READ_BYTES_MAX,
+        };
+        Window {
+            content,
+            access,
+            bytes: Bytes::Joined(Vec::new()),
+            start: 0,
+            ahead_bytes: ahead_at_first,
+            ahead_at_first,
+            is_careful: false,
+            looks_ahead: false,
+            next: None,
+            charge: BufferCharge::default(),
+        }
     }
 
     /// As it is, but that a long scan reads the next piece while the one at hand is used, or not.
     pub(crate) fn looking_ahead(self, looks_ahead: bool) -> Self {
         Window { looks_ahead, ..self }
-    }
-
-    fn ahead_at_first(access: Access) -> u64 {
-        match access {
-            Access::Cached | Access::Rows => AHEAD_BYTES_MIN,
-            Access::Scan => READ_BYTES_MAX,
-        }
     }
 
     /// Whether nothing is read ahead, so that damage further on is not met before its time.
@@ -263,6 +269,13 @@ impl Window {
     /// Whether `needed` bytes from `at` are at hand.
     pub(crate) fn holds(&self, at: u64, needed: u64) -> bool {
         at >= self.start && at.saturating_add(needed) <= self.end()
+    }
+
+    /// Somewhere in the next so many bytes stands what is looked for, from row to row. A quarter of
+    /// them is read at first: a further read costs more than a few pages that nobody needs.
+    pub(crate) fn expect_walk(&mut self, bytes: u64) {
+        self.ahead_at_first = self.ahead_at_first.max((bytes / 4).min(WHOLE_BYTES_MAX));
+        self.ahead_bytes = self.ahead_bytes.max(self.ahead_at_first);
     }
 
     fn double_ahead(&mut self) {
@@ -421,8 +434,12 @@ impl Window {
             return Ok(());
         }
         if at < self.start || at > self.end() {
+            // A row that is passed over reaches beyond the end: what follows is still in sequence.
+            let is_near = at > self.end() && at - self.end() < self.ahead_bytes;
             self.restart(at);
-            self.ahead_bytes = Self::ahead_at_first(self.access);
+            if !is_near {
+                self.ahead_bytes = self.ahead_at_first;
+            }
         } else {
             self.leave_behind(at);
         }
@@ -446,8 +463,9 @@ impl Window {
         if from >= self.start && to <= self.end() {
             return Ok(());
         }
-        if to > self.end() || to < self.start {
-            self.ahead_bytes = Self::ahead_at_first(self.access);
+        let is_near = to < self.start && self.start - to < self.ahead_bytes;
+        if to > self.end() || (to < self.start && !is_near) {
+            self.ahead_bytes = self.ahead_at_first;
         }
         let ahead_bytes = if self.is_careful { 0 } else { self.ahead_bytes };
         let first = from.min(to.saturating_sub(ahead_bytes).max(low));
@@ -483,13 +501,18 @@ mod tests {
 
     /// A window on a file of zeros.
     fn window(file_bytes: u64, access: Access) -> Window {
+        window_on(file_bytes, access).0
+    }
+
+    /// The same, and the disk that has the file.
+    fn window_on(file_bytes: u64, access: Access) -> (Window, MemoryDisk) {
         let disk = MemoryDisk::default();
         let path = PathBuf::from("/data/long");
         disk.set_content(&path, vec![0; file_bytes as usize]);
         let cache = PageCache::new(1 << 20, 1);
         let opening =
             CheckedFile::open(&disk, cache, (path, EntryKind::DataPage), None, Checks::None);
-        Window::new(Content::Plain(block_on(opening).unwrap()), access)
+        (Window::new(Content::Plain(block_on(opening).unwrap()), access), disk)
     }
 
     /// Bytes that the window holds, used or not.
@@ -543,6 +566,42 @@ mod tests {
                 (ended, _) => panic!("damaged {damaged:?}: {ended:?} at {at}"),
             }
         }
+    }
+
+    /// Rows whose ends do not fall together with those of reads, one after the other.
+    #[test]
+    fn what_is_read_ahead_grows_while_rows_are_passed_over() {
+        let (block, row, size) = (64 << 10, 130, 1 << 20);
+        for (walk, reads_max) in [(None, 5), (Some(block), 3)] {
+            for is_reversed in [false, true] {
+                let (mut window, disk) = window_on(size, Access::Rows);
+                if let Some(bytes) = walk {
+                    window.expect_walk(bytes);
+                }
+                for number in 0..block / row {
+                    let at = if is_reversed { size - (number + 1) * row } else { number * row };
+                    // Of a row that is passed over only the head is looked at.
+                    let moved = match is_reversed {
+                        true => block_on(window.retreat((at, at + 20), 0)),
+                        false => block_on(window.advance(at, 20, size)),
+                    };
+                    moved.unwrap();
+                }
+                let reads = disk.reads.borrow().len();
+                assert!(reads <= reads_max, "reversed {is_reversed}, {walk:?}: {reads} reads");
+            }
+        }
+    }
+
+    /// One row of each of many pages: nothing is read ahead that nobody wants.
+    #[test]
+    fn rows_far_from_each_other_are_read_alone() {
+        let (mut window, disk) = window_on(1 << 20, Access::Rows);
+        for number in 0..16 {
+            block_on(window.advance(number * (64 << 10), 100, 1 << 20)).unwrap();
+        }
+        let bytes: u64 = disk.reads.borrow().iter().map(|read| read.bytes).sum();
+        assert_eq!(bytes, 16 * PAGE);
     }
 
     #[test]

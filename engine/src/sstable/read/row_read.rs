@@ -69,6 +69,7 @@ impl Sstable {
             cursor.spot = Spot::Next { at: body.max(place.start.saturating_add(block.start)) };
             // Behind the last block nothing else of the partition follows.
             cursor.bound = block.end.map_or(u64::MAX, |end| place.start.saturating_add(end));
+            data.expect_walk(block.end.map_or(0, |end| end.saturating_sub(block.start)));
         }
         cursor.take_in(&mut data).await?;
         let is_told =

@@ -57,6 +57,14 @@ impl PartitionReader {
         };
         let count = promoted.count();
         probe::note(|| format!("promoted index: begins at block {} of {count}", number + 1));
+        let is_within = match direction {
+            Direction::Forward => range.start != Position::start(),
+            Direction::Reversed => range.end != Position::end(),
+        };
+        if is_within {
+            // From the edge of a block to that of the range: half a block, as a rule.
+            data.expect_walk(self.body_bytes / u64::from(count.max(1)));
+        }
         if let Some(far) = far(promoted, direction, number, range)? {
             self.cursor.bound = start.saturating_add(offset_of(promoted, far).await?);
         }
