@@ -8,6 +8,9 @@ use std::fs::File;
 use std::io::{BufReader, Write as _};
 use std::os::unix::fs::MetadataExt;
 
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::DataFusionError;
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::parquet;
 use datafusion::parquet::file::metadata::RowGroupMetaData;
 use datafusion::parquet::file::reader::{FileReader, SerializedFileReader};
@@ -20,7 +23,9 @@ use tidegate_engine::{
     ClusteringKey, Column, ColumnId, ColumnKind, Database, Liveness, Mutation, PartitionKey, Row,
     SchemaRef, TableSchema, Value,
 };
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use super::csv_record::{Next, RecordReader};
 use super::options::{CopyFrom, CopyOptions, Format, OnError};
@@ -93,19 +98,11 @@ async fn csv(
     let loader = Loader::open(copy, table, options, session.database.clone(), file)?;
     let (sender, receiver) = mpsc::channel(BATCHES_WAITING_MAX);
     let reading = tokio::task::spawn_blocking(move || loader.run(&sender));
-    let mut loaded = 0;
-    write_batches(session, receiver, bytes_max, &mut loaded).await.map_err(|error| {
-        error.with_help(format!(
-            "{loaded} rows are loaded and stay, and perhaps some of those that failed"
-        ))
+    let (loaded, read) = write_all(session, (reading, receiver), bytes_max).await?;
+    let rejects = read.map_err(|error| {
+        let help = format!("{}; ON_ERROR skip sets bad lines aside", stays(loaded));
+        error.at(copy.file_span).with_help(help)
     })?;
-    let rejects = reading
-        .await
-        .map_err(|error| QueryError::new(ErrorKind::Internal, error.to_string()))?
-        .map_err(|error| {
-            let help = format!("{}; ON_ERROR skip sets bad lines aside", stays(loaded));
-            error.at(copy.file_span).with_help(help)
-        })?;
     Ok(outcome(loaded, rejects))
 }
 
@@ -118,6 +115,24 @@ fn outcome(loaded: u64, rejects: Rejects) -> Outcome {
     outcome
 }
 
+/// Writes all that the reading side sends; how many rows that were, and how reading ended.
+async fn write_all<T>(
+    session: &Session,
+    (reading, receiver): (JoinHandle<T>, mpsc::Receiver<Batch>),
+    bytes_max: u64,
+) -> Result<(u64, T)> {
+    let mut loaded = 0;
+    write_batches(session, receiver, bytes_max, &mut loaded).await.map_err(|error| {
+        error.with_help(format!(
+            "{loaded} rows are loaded and stay, and perhaps some of those that failed"
+        ))
+    })?;
+    match reading.await {
+        Ok(read) => Ok((loaded, read)),
+        Err(error) => Err(QueryError::new(ErrorKind::Internal, error.to_string())),
+    }
+}
+
 /// Writes what arrives, several batches at once, and tells how far it came.
 async fn write_batches(
     session: &Session,
@@ -127,22 +142,29 @@ async fn write_batches(
 ) -> Result<()> {
     let database = session.database.under(session.write_terms());
     let mut writing = FuturesUnordered::new();
-    let mut reached = 0;
+    let (mut reached, mut has_ended) = (0, false);
     loop {
-        let next = if writing.len() < BATCHES_IN_FLIGHT_MAX { receiver.recv().await } else { None };
-        if let Some(batch) = next {
-            let rows = batch.mutations.len() as u64;
-            let bytes = batch.bytes;
-            let write = database.apply_many(batch.mutations);
-            writing.push(async move { write.await.map(|()| (rows, bytes)) });
-            if writing.len() < BATCHES_IN_FLIGHT_MAX {
+        let may_take = !has_ended && writing.len() < BATCHES_IN_FLIGHT_MAX;
+        // Writes first: one that was just added begins here.
+        let written = tokio::select! {
+            biased;
+            Some(written) = writing.next() => written,
+            next = receiver.recv(), if may_take => {
+                match next {
+                    Some(Batch { mutations, bytes }) => {
+                        let rows = mutations.len() as u64;
+                        let write = database.apply_many(mutations);
+                        writing.push(async move { write.await.map(|()| (rows, bytes)) });
+                    }
+                    None => has_ended = true,
+                }
                 continue;
             }
-        }
-        let (rows, bytes) = match writing.next().await {
-            None => return Ok(()),
-            Some(Ok(written)) => written,
-            Some(Err(error)) => {
+            else => return Ok(()),
+        };
+        let (rows, bytes) = match written {
+            Ok(written) => written,
+            Err(error) => {
                 // What is on its way lands too: it belongs to the count.
                 while let Some(written) = writing.next().await {
                     *loaded += written.map_or(0, |(rows, _)| rows);
@@ -464,6 +486,14 @@ fn rows_at_once(file: &str) -> parquet::errors::Result<usize> {
     Ok((BATCH_BYTES_MAX as u64 / row_bytes.max(1)).max(1) as usize)
 }
 
+/// Why a file is not loaded to its end.
+enum Stop {
+    /// Nothing of it fits the table.
+    Unfit(QueryError),
+    /// What stands before is loaded.
+    Behind(QueryError),
+}
+
 /// Parquet has types already: its batches become mutations as those of an INSERT do.
 async fn parquet(
     session: &Session,
@@ -472,12 +502,41 @@ async fn parquet(
     options: WriteOptions,
 ) -> Result<Outcome> {
     let bytes_max = std::fs::metadata(&copy.file).map_err(|error| unreadable(copy, error))?.len();
-    let read = ParquetReadOptions { file_extension: "", ..ParquetReadOptions::default() };
-    let named = |error: datafusion::common::DataFusionError| {
-        let error = QueryError::from(error);
-        let message = format!("cannot read '{}': {}", copy.file, error.message);
-        QueryError { message, ..error }.at(copy.file_span)
+    let rows = parquet_rows(session, copy).await?;
+    let path = rejects_path(copy)?;
+    let loader = ParquetLoader {
+        table,
+        options,
+        database: session.database.clone(),
+        copy: copy.clone(),
+        rejects: Rejects { path, file: None, count: 0 },
+        seen: 0,
     };
+    let (sender, receiver) = mpsc::channel(BATCHES_WAITING_MAX);
+    // It converts on a thread that may block, and ends when nobody listens.
+    let runtime = Handle::current();
+    let reading = tokio::task::spawn_blocking(move || runtime.block_on(loader.run(rows, sender)));
+    let (loaded, read) = write_all(session, (reading, receiver), bytes_max).await?;
+    let rejects = read.map_err(|stop| match stop {
+        Stop::Unfit(error) => error,
+        Stop::Behind(error) => error.with_help(stays(loaded)),
+    })?;
+    Ok(outcome(loaded, rejects))
+}
+
+/// The error of a file that cannot be read as Parquet.
+fn no_parquet(copy: &CopyFrom, error: DataFusionError) -> QueryError {
+    let error = QueryError::from(error);
+    let message = format!("cannot read '{}': {}", copy.file, error.message);
+    QueryError { message, ..error }.at(copy.file_span)
+}
+
+/// The columns of the file that are loaded.
+///
+/// Errors: `Io` and those of the format; `NotFound` for columns that it does not have.
+async fn parquet_rows(session: &Session, copy: &CopyFrom) -> Result<SendableRecordBatchStream> {
+    let read = ParquetReadOptions { file_extension: "", ..ParquetReadOptions::default() };
+    let named = |error| no_parquet(copy, error);
     let frame = session.context.read_parquet(&copy.file, read).await.map_err(named)?;
     let (mut state, plan) = frame.into_parts();
     // A file that cannot be looked into has no long rows as far as anybody knows.
@@ -491,15 +550,60 @@ async fn parquet(
         let names: Vec<&str> = copy.columns.iter().map(|name| name.value.as_str()).collect();
         frame = frame.select_columns(&names)?;
     }
-    let mut rows = frame.execute_stream().await.map_err(named)?;
-    let path = rejects_path(copy)?;
-    let mut rejects = Rejects { path, file: None, count: 0 };
-    let (mut loaded, mut seen) = (0, 0);
-    while let Some(batch) = rows.next().await {
-        let batch = batch.map_err(|error| named(error).with_help(stays(loaded)))?;
+    frame.execute_stream().await.map_err(named)
+}
+
+/// Reads and converts batches of a Parquet file.
+struct ParquetLoader {
+    table: SchemaRef,
+    options: WriteOptions,
+    database: Database,
+    copy: CopyFrom,
+    rejects: Rejects,
+    /// Rows of the file so far.
+    seen: u64,
+}
+
+impl ParquetLoader {
+    /// Sends batches until the file ends or nobody listens.
+    async fn run(
+        mut self,
+        mut rows: SendableRecordBatchStream,
+        sender: mpsc::Sender<Batch>,
+    ) -> Result<Rejects, Stop> {
+        let next = async |rows: &mut SendableRecordBatchStream| {
+            tokio::select! {
+                biased;
+                () = sender.closed() => None,
+                next = rows.next() => next,
+            }
+        };
+        while let Some(batch) = next(&mut rows).await {
+            let batch = batch.map_err(|error| Stop::Behind(no_parquet(&self.copy, error)))?;
+            for start in (0..batch.num_rows()).step_by(BATCH_ROWS) {
+                let part = batch.slice(start, BATCH_ROWS.min(batch.num_rows() - start));
+                let (mutations, bad) = self.mutations(&part)?;
+                // How far into the file a batch reaches is not known; the end is.
+                if sender.send(Batch { mutations, bytes: 0 }).await.is_err() {
+                    return Ok(self.rejects);
+                }
+                if let Some(reason) = bad {
+                    let error = QueryError::invalid(format!("{}, {reason}", self.copy.file));
+                    return Err(Stop::Behind(error.at(self.copy.file_span)));
+                }
+            }
+        }
+        self.rejects.finish().map_err(Stop::Behind)?;
+        Ok(self.rejects)
+    }
+
+    /// The rows of a batch that fit the table, with rising timestamps, and why it ends at one that
+    /// does not.
+    fn mutations(&mut self, batch: &RecordBatch) -> Result<(Vec<Mutation>, Option<String>), Stop> {
         let mut good = Vec::with_capacity(batch.num_rows());
         let mut bad = None;
-        for mutation in mutations(&table, &batch, &options)? {
+        let all = mutations(&self.table, batch, &self.options);
+        for mutation in all.map_err(|error| Stop::Unfit(error.into()))? {
             let refused = match mutation {
                 Ok(mut mutation) => {
                     stamp::drop_nulls(&mut mutation);
@@ -508,29 +612,17 @@ async fn parquet(
                 }
                 Err(refused) => refused,
             };
-            let row = seen + refused.row as u64 + 1;
+            let row = self.seen + refused.row as u64 + 1;
             let column = refused.column.unwrap_or_default();
             let reason = format!("row {row}: column '{column}': {}", refused.message);
-            if copy.options.on_error == OnError::Abort {
+            if self.copy.options.on_error == OnError::Abort {
                 bad = Some(reason);
                 break;
             }
-            rejects.add(&reason, b"")?;
+            self.rejects.add(&reason, b"").map_err(Stop::Behind)?;
         }
-        loaded += good.len() as u64;
-        stamp::stamp(&session.database, &mut good);
-        session.database.under(session.write_terms()).apply_many(good).await?;
-        if let Some(reason) = bad {
-            return Err(QueryError::invalid(format!("{}, {reason}", copy.file))
-                .at(copy.file_span)
-                .with_help(stays(loaded)));
-        }
-        seen += batch.num_rows() as u64;
-        if let Some(progress) = &session.options.progress {
-            // How far into the file a batch reaches is not known; the end is.
-            progress(Progress { rows: loaded, bytes: 0, bytes_max });
-        }
+        stamp::stamp(&self.database, &mut good);
+        self.seen += batch.num_rows() as u64;
+        Ok((good, bad))
     }
-    rejects.finish()?;
-    Ok(outcome(loaded, rejects))
 }

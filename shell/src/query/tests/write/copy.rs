@@ -136,6 +136,33 @@ async fn parquet_rows_with_one_key_come_in_order_and_nulls_leave_what_is_there()
     assert_eq!(world.column(all).await, ["1,9", "7,5"]);
 }
 
+/// Rows are read while those before them are written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bad_row_far_into_a_parquet_file_is_named_and_what_stands_before_it_stays() {
+    let world = World::new().await;
+    let path = world.path("bad.parquet");
+    let rows =
+        "SELECT nullif(value, 5001) AS k, value AS v FROM generate_series(1, 9000) AS s(value)";
+    world.run(&format!("COPY ({rows} ORDER BY value) TO '{path}'")).await;
+    for (table, option) in [("a", ""), ("b", " (ON_ERROR skip)")] {
+        world.run(&format!("CREATE TABLE {table} (k bigint PRIMARY KEY, v bigint)")).await;
+        let copy = format!("COPY {table} FROM '{path}'{option}");
+        let count = format!("SELECT count(*) FROM {table}");
+        if option.is_empty() {
+            let error = world.error(&copy).await;
+            assert!(error.message.contains("row 5001: column 'k'"), "{error}");
+            let help = error.help.as_deref().unwrap();
+            assert_eq!(help, "5000 rows had been loaded before and stay");
+            assert_eq!(world.column(&count).await, ["5000"]);
+        } else {
+            assert_eq!(world.count(&copy).await, 8999);
+            assert_eq!(world.column(&count).await, ["8999"]);
+            let rejected = std::fs::read_to_string(format!("{path}.rejected")).unwrap();
+            assert!(rejected.starts_with("# row 5001: column 'k'"), "{rejected}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nulls_of_a_parquet_file_leave_collections_that_are_there() {
     let world = World::new().await;
