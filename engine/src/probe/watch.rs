@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::brief::Brief;
@@ -18,17 +19,23 @@ use crate::clock::Clock;
 use crate::config::WATCHED_READS_MAX;
 
 thread_local! {
-    /// A watch that nobody uses, and that is as a fresh one but for its clock, start and detail.
+    /// A watch that nobody uses, and that is as a fresh one but for its clock, start, detail and
+    /// what it knows.
     static SPARE: Cell<Option<Arc<Watch>>> = const { Cell::new(None) };
 }
 
 /// A statement that is watched. The first [`WATCHED_READS_MAX`] reads of it have counters of their
 /// own; those behind share the last ones.
+///
+/// It is made for statements that do little else: its fields are set again without a look at who
+/// else has it, which costs as much as ten of them.
 pub struct Watch {
     clock: Arc<dyn Clock>,
-    start_ns: u64,
-    detail: Detail,
-    statement: String,
+    start_ns: AtomicU64,
+    /// Its place among the details.
+    detail: AtomicU8,
+    /// Where `Noted::known` is, so that a read of the same need not be told again what it reads.
+    known: AtomicUsize,
     /// Those of the first shard that is asked: most statements ask no other.
     first: Counters,
     noted: Mutex<Noted>,
@@ -38,8 +45,13 @@ pub struct Watch {
 #[derive(Default)]
 struct Noted {
     steps: Steps,
-    /// The first read and its shard, while there is no other: most statements have no other.
-    one: Option<(What, u32)>,
+    /// The shard of the first read, which reads `known`, while there is no other read: most
+    /// statements have no other.
+    one: Option<u32>,
+    /// What the first read by a path reads, of this statement or of one before.
+    known: Option<What>,
+    /// What was known when reads began that their statement does not know yet.
+    former: Vec<What>,
     reads: Vec<OneRead>,
 }
 
@@ -87,8 +99,16 @@ enum Read {
     /// takes its lock once.
     New {
         path: &'static str,
-        what: What,
+        what: Reads,
     },
+}
+
+/// What a read by a path reads.
+#[derive(Clone)]
+enum Reads {
+    New(What),
+    /// What stood at this place when the read began.
+    Known(usize),
 }
 
 /// What a read does on one shard. Only the thread that runs the shard adds to it.
@@ -113,22 +133,39 @@ pub struct DiskRead<'a> {
     pub disk_ns: u64,
 }
 
+impl Detail {
+    const ALL: [Detail; 3] = [Detail::Counts, Detail::Phases, Detail::Steps];
+}
+
+/// Where something is, which tells it from everything else as long as it is there.
+fn place_of<T: ?Sized>(what: &Arc<T>) -> usize {
+    Arc::as_ptr(what).cast::<()>().addr()
+}
+
 impl Watch {
-    /// A statement that begins now, and whose text nobody wants to see.
+    /// A statement that begins now.
     pub fn new(clock: Arc<dyn Clock>, detail: Detail) -> Arc<Self> {
-        let start_ns = clock.monotonic_ns();
-        let (statement, first, noted) = Default::default();
-        Arc::new(Watch { clock, start_ns, detail, statement, first, noted })
+        let start_ns = AtomicU64::new(clock.monotonic_ns());
+        let detail = AtomicU8::new(detail as u8);
+        let (known, first, noted) = Default::default();
+        Arc::new(Watch { clock, start_ns, detail, known, first, noted })
     }
 
-    /// A statement that begins now.
-    pub fn of(statement: &str, clock: &Arc<dyn Clock>, detail: Detail) -> Arc<Self> {
-        let used = SPARE.take().filter(|used| Arc::ptr_eq(&used.clock, clock));
-        let mut watch = used.unwrap_or_else(|| Watch::new(Arc::clone(clock), detail));
-        let fresh = Arc::get_mut(&mut watch).expect("nobody else has it");
-        (fresh.start_ns, fresh.detail) = (clock.monotonic_ns(), detail);
-        fresh.statement.push_str(statement);
-        watch
+    /// As [`new`](Self::new), by the watch of a statement that is over, if the thread has one.
+    pub fn of(clock: &Arc<dyn Clock>, detail: Detail) -> Arc<Self> {
+        match SPARE.take() {
+            Some(used) if Arc::ptr_eq(&used.clock, clock) => {
+                // Nobody else has it: who gets it next gets these with it.
+                used.start_ns.store(clock.monotonic_ns(), Ordering::Relaxed);
+                used.detail.store(detail as u8, Ordering::Relaxed);
+                used
+            }
+            _ => Watch::new(Arc::clone(clock), detail),
+        }
+    }
+
+    fn detail(&self) -> Detail {
+        Detail::ALL[usize::from(self.detail.load(Ordering::Relaxed))]
     }
 
     /// Writes what is kept of a statement that is over, if it did no more than a [`Brief`] has room
@@ -140,17 +177,12 @@ impl Watch {
         let noted = watch.noted.get_mut().expect("no one panics while holding it");
         let Some(path) = noted.brief_path() else { return Err(self) };
         brief.path = path;
-        brief.read = noted.one.take();
+        brief.set_read(noted.one.take().zip(noted.known.as_ref()));
+        noted.former.clear();
         watch.first.take_to(&mut brief.stats);
         debug_assert!(brief.read.is_some() || brief.stats == ReadStats::default(), "of no read");
-        watch.statement.clear();
         SPARE.set(Some(self));
         Ok(())
-    }
-
-    /// Its text.
-    pub fn statement(&self) -> &str {
-        &self.statement
     }
 
     /// A read that is about to begin.
@@ -162,7 +194,15 @@ impl Watch {
     /// The one read of a statement that runs by this path. Where only phases are kept the path is
     /// none that takes time, and stands at the beginning: another look at the clock costs more than
     /// the step.
-    pub fn read_by(self: &Arc<Self>, path: &'static str, what: What) -> Probe {
+    pub fn read_by<T>(self: &Arc<Self>, path: &'static str, what: &Arc<T>) -> Probe
+    where
+        T: fmt::Display + Send + Sync + 'static,
+    {
+        let place = place_of(what);
+        let what = match self.known.load(Ordering::Relaxed) == place {
+            true => Reads::Known(place),
+            false => Reads::New(Arc::clone(what) as What),
+        };
         Probe { watch: Arc::clone(self), read: Read::New { path, what } }
     }
 
@@ -180,13 +220,13 @@ impl Watch {
 
     /// Notes a step of the statement itself, if steps are wanted.
     pub fn note<T: Into<Cow<'static, str>>>(&self, text: impl FnOnce() -> T) {
-        if self.detail >= Detail::Phases {
+        if self.detail() >= Detail::Phases {
             self.step((None, None, None), text().into());
         }
     }
 
     fn add_path(&self, noted: &mut Noted, text: &'static str) {
-        match self.detail {
+        match self.detail() {
             Detail::Counts => {}
             Detail::Phases => noted.steps.begin(text),
             Detail::Steps => {
@@ -213,12 +253,12 @@ impl Watch {
 
     /// When it began, by the monotonic clock.
     pub fn start_ns(&self) -> u64 {
-        self.start_ns
+        self.start_ns.load(Ordering::Relaxed)
     }
 
     /// Nanoseconds since it began.
     pub fn elapsed_ns(&self) -> u64 {
-        self.clock.monotonic_ns().saturating_sub(self.start_ns)
+        self.clock.monotonic_ns().saturating_sub(self.start_ns())
     }
 
     fn step(&self, (shard, class, bytes): StepOf, text: Cow<'static, str>) {
@@ -258,8 +298,9 @@ impl Noted {
 
     /// All reads.
     fn all(&mut self) -> &mut Vec<OneRead> {
-        if let Some((what, shard)) = self.one.take() {
+        if let Some(shard) = self.one.take() {
             assert!(self.reads.is_empty(), "another read began before the first");
+            let what = self.known.clone().expect("the first read is of what is known");
             self.reads.push(OneRead { what, shards: vec![(shard, Place::First)] });
         }
         &mut self.reads
@@ -274,14 +315,41 @@ impl Noted {
         reads.len() - 1
     }
 
-    /// A read that begins on a shard, and where it counts what it does there.
-    fn add_read_on(&mut self, what: What, shard: u32) -> Place {
-        if self.one.is_none() && self.reads.is_empty() {
-            self.one = Some((what, shard));
+    /// What a read reads that began when this was known.
+    fn known(&self, place: usize) -> What {
+        let mut all = self.known.iter().chain(&self.former);
+        let found = all.find(|what| place_of(what) == place);
+        Arc::clone(found.expect("what is known stays as long as the statement"))
+    }
+
+    /// Knows this from now on.
+    fn know(&mut self, what: What, place: &AtomicUsize) {
+        place.store(place_of(&what), Ordering::Relaxed);
+        self.former.extend(self.known.replace(what));
+    }
+
+    /// A read that begins on a shard, and where it counts what it does there; `place` is that of
+    /// what is known.
+    fn add_read_on(&mut self, what: Reads, shard: u32, place: &AtomicUsize) -> Place {
+        let what = match what {
+            Reads::Known(at) if self.is_first() && place.load(Ordering::Relaxed) == at => None,
+            Reads::Known(at) => Some(self.known(at)),
+            Reads::New(what) => Some(what),
+        };
+        if self.is_first() {
+            if let Some(what) = what {
+                self.know(what, place);
+            }
+            self.one = Some(shard);
             return Place::First;
         }
-        let number = self.add_read(what);
+        let number = self.add_read(what.expect("it is told of every read but the first"));
         self.place_of(number, shard)
+    }
+
+    /// Whether no read has begun.
+    fn is_first(&self) -> bool {
+        self.one.is_none() && self.reads.is_empty()
     }
 
     /// Where a read counts what it does on a shard.
@@ -306,7 +374,7 @@ impl Probe {
             Read::Number(number) => noted.place_of(number, shard),
             Read::New { path, what } => {
                 watch.add_path(&mut noted, path);
-                noted.add_read_on(what, shard)
+                noted.add_read_on(what, shard, &watch.known)
             }
         };
         drop(noted);
@@ -321,6 +389,10 @@ impl Probe {
             Read::New { path, what } => {
                 let mut noted = locked(&watch.noted);
                 watch.add_path(&mut noted, path);
+                let what = match what {
+                    Reads::Known(place) => noted.known(place),
+                    Reads::New(what) => what,
+                };
                 noted.add_read(what)
             }
         };
@@ -353,7 +425,7 @@ impl OnShard {
 
     /// Notes a step of the read, if such steps are wanted.
     pub fn note<T: Into<Cow<'static, str>>>(&self, text: impl FnOnce() -> T) {
-        if self.watch.detail == Detail::Steps {
+        if self.watch.detail() == Detail::Steps {
             self.watch.step((Some(self.shard), None, None), text().into());
         }
     }
@@ -364,7 +436,7 @@ impl OnShard {
         self.add(Count::DiskBytes, read.bytes as u64);
         self.add(Count::TimeQueued, read.queued_ns);
         self.add(Count::TimeDisk, read.disk_ns);
-        if self.watch.detail == Detail::Steps {
+        if self.watch.detail() == Detail::Steps {
             let file = read.file.file_name().unwrap_or_default().display();
             let (offset, bytes) = (read.offset, read.bytes);
             let (queued_us, disk_us) = (read.queued_ns / 1000, read.disk_ns / 1000);
@@ -389,7 +461,7 @@ impl fmt::Debug for Probe {
             Read::Number(number) => {
                 self.watch.report(&locked(&self.watch.noted).all()[*number]).fmt(f)
             }
-            Read::New { what, .. } => write!(f, "{what}, not begun"),
+            Read::New { path, .. } => write!(f, "{path}, not begun"),
         }
     }
 }
@@ -474,7 +546,7 @@ mod tests {
             let clock = SimulatedClock::new(0);
             let watch = Watch::new(clock.clone(), detail);
             clock.advance(Duration::from_micros(5));
-            let probe = watch.read_by("short path", Arc::new("ks.t"));
+            let probe = watch.read_by("short path", &Arc::new("ks.t"));
             assert!(watch.reads().is_empty() && probe.stats() == ReadStats::default());
             probe.on(2).add(Count::Rows, 1);
             let at_ns: Vec<_> = watch.steps().iter().map(|step| step.at_ns).collect();
@@ -491,17 +563,51 @@ mod tests {
     fn reads_behind_the_first_have_counters_of_their_own() {
         let watch = Watch::new(SimulatedClock::new(0), Detail::Phases);
         for (what, shard, rows) in [("ks.t", 1, 2), ("ks.u", 1, 3), ("ks.t", 0, 4)] {
-            watch.read_by("short path", Arc::new(what)).on(shard).add(Count::Rows, rows);
+            watch.read_by("short path", &Arc::new(what)).on(shard).add(Count::Rows, rows);
         }
         let rows = |read: &ReadReport| (read.what.clone(), read.shards[0].1[Count::Rows]);
         let reads: Vec<_> = watch.reads().iter().map(rows).collect();
         assert_eq!(reads, [("ks.t".into(), 2), ("ks.u".into(), 3), ("ks.t".into(), 4)]);
     }
 
+    /// A watch that is used again knows what the last statement read.
+    #[test]
+    fn reads_are_told_what_they_read_whatever_the_statement_before_read() {
+        let clock: Arc<dyn Clock> = SimulatedClock::new(0);
+        let tables = ["ks.t", "ks.u", "ks.v"].map(Arc::new);
+        let mut brief = Brief::default();
+        for last in 0..3 {
+            // All orders in which two reads are begun and come to their shard.
+            for (a, b) in [(0, 1), (1, 0), (0, 0), (1, 1), (2, 0), (0, 2), (1, 2)] {
+                for is_swapped in [false, true] {
+                    let before = Watch::of(&clock, Detail::Phases);
+                    before.read_by("path", &tables[last]).on(0).add(Count::Rows, 1);
+                    assert!(before.end_in(&mut brief).is_ok());
+                    assert_eq!(brief.reads()[0].what, *tables[last]);
+
+                    let watch = Watch::of(&clock, Detail::Phases);
+                    let mut reads = [(a, 10), (b, 20)]
+                        .map(|(table, rows)| (table, rows, watch.read_by("path", &tables[table])));
+                    if is_swapped {
+                        reads.reverse();
+                    }
+                    let mut wanted = Vec::new();
+                    for (table, rows, probe) in reads {
+                        probe.on(0).add(Count::Rows, rows);
+                        wanted.push((tables[table].to_string(), rows));
+                    }
+                    let rows = |read: ReadReport| (read.what, read.shards[0].1[Count::Rows]);
+                    let told: Vec<_> = watch.reads().into_iter().map(rows).collect();
+                    assert_eq!(told, wanted, "after {last}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_read_of_several_shards_is_one() {
         let watch = Watch::new(SimulatedClock::new(0), Detail::Phases);
-        let probe = watch.read_by("short path", Arc::new("ks.t")).known();
+        let probe = watch.read_by("short path", &Arc::new("ks.t")).known();
         for shard in [1, 0, 1] {
             probe.clone().on(shard).add(Count::Rows, 1);
         }

@@ -48,7 +48,7 @@ use super::system::SYSTEM_KEYSPACE;
 use super::types::identifier::time_uuid;
 use super::types::{growing, named_cast, seeking, series};
 use super::watch::journal::Journal;
-use super::watch::tracing::{Tracing, TracingMode};
+use super::watch::{TracingMode, Watcher};
 use super::write::braces;
 use super::write::values;
 use crate::cluster::Cluster;
@@ -127,7 +127,7 @@ pub struct Session {
     /// Those of its one statement, where it was made for one.
     pub(super) terms: Option<Terms>,
     /// Whose statements these are, and whether they are traced.
-    pub(super) tracing: Arc<Tracing>,
+    pub(super) watcher: Arc<Watcher>,
     pub(super) warnings: Arc<Warnings>,
     /// Whose rights they have.
     pub(super) caller: Caller,
@@ -215,7 +215,7 @@ impl Session {
         });
         let context: Context = Box::new(Arc::new(context));
         let (stamp, terms, caller) = (Stamp::new(), None, Caller::default());
-        let (tracing, warnings) = (Tracing::new(NAME), Arc::default());
+        let (watcher, warnings) = (Watcher::new(NAME, &options.journal), Arc::default());
         let session = Session {
             database,
             options,
@@ -223,7 +223,7 @@ impl Session {
             node,
             stamp,
             terms,
-            tracing,
+            watcher,
             warnings,
             caller,
             worker,
@@ -251,7 +251,7 @@ impl Session {
     pub fn is_plain(&self, from: &Session, keyspace: &str) -> bool {
         self.stamp.value() == from.stamp.value()
             && self.keyspace() == keyspace
-            && self.tracing.mode() == TracingMode::Off
+            && self.watcher.tracing.mode() == TracingMode::Off
             && self.warnings.all().is_empty()
     }
 
@@ -279,7 +279,7 @@ impl Session {
         // Copied after the settings: one that changed meanwhile has another stamp.
         let (node, stamp) = (self.node, self.stamp.copied());
         let (context, terms): (Context, _) = (Box::new(Arc::new(context)), self.terms);
-        let (tracing, warnings) = (self.tracing.copied(None), Arc::clone(&self.warnings));
+        let (watcher, warnings) = (self.watcher.copied(None), Arc::clone(&self.warnings));
         let (caller, worker) = (self.caller.clone(), self.worker.clone());
         Session {
             database,
@@ -288,7 +288,7 @@ impl Session {
             node,
             stamp,
             terms,
-            tracing,
+            watcher,
             warnings,
             caller,
             worker,
@@ -298,8 +298,8 @@ impl Session {
     /// As [`at`](Self::at), for another client: warnings are its own, and so is the name by which
     /// traces and slow statements tell whose they are.
     pub fn apart(&self, keyspace: &str, name: &str) -> Session {
-        let (tracing, warnings) = (self.tracing.copied(Some(name)), Arc::default());
-        Session { tracing, warnings, ..self.at(keyspace) }
+        let (watcher, warnings) = (self.watcher.copied(Some(name)), Arc::default());
+        Session { watcher, warnings, ..self.at(keyspace) }
     }
 
     /// The outcome of a statement, whose rows keep to the limits of the session.

@@ -27,7 +27,7 @@ pub fn read(table: &SchemaRef) -> Option<Probe> {
 
 /// The same for the one read of a statement that runs by this path.
 pub fn read_by(path: &'static str, table: &SchemaRef) -> Option<Probe> {
-    CURRENT.with_borrow(|watch| Some(watch.as_ref()?.read_by(path, Arc::clone(table) as _)))
+    CURRENT.with_borrow(|watch| Some(watch.as_ref()?.read_by(path, table)))
 }
 
 /// Notes a step of that statement, if its steps are wanted.

@@ -1,6 +1,7 @@
 //! The last traces and the last slow statements of all sessions of a process, in memory.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -66,13 +67,18 @@ impl Traced {
 }
 
 impl Traces {
-    /// Keeps one, in the place of the oldest where there are too many. Returns what is to be
-    /// dropped.
-    fn push(&mut self, watch: Arc<Watch>, tracing: &Arc<Tracing>, end: End) -> Option<Arc<Watch>> {
+    /// Keeps one, in the place of the oldest where there are too many. `statement` is its text, and
+    /// another one then. Returns what is to be dropped.
+    fn push(
+        &mut self,
+        (watch, statement): (Arc<Watch>, &mut String),
+        tracing: &Arc<Tracing>,
+        end: End,
+    ) -> Option<Arc<Watch>> {
         let number = self.count;
         let place = if self.kept.len() < TRACES_MAX {
-            let (tracing, statement, did) = (Arc::clone(tracing), String::new(), Did::default());
-            self.kept.push(Traced { number, tracing, statement, end, did });
+            let (tracing, text, did) = (Arc::clone(tracing), String::new(), Did::default());
+            self.kept.push(Traced { number, tracing, statement: text, end, did });
             self.kept.last_mut().expect("it was pushed")
         } else {
             let place = &mut self.kept[self.oldest];
@@ -82,10 +88,9 @@ impl Traces {
                 place.tracing = Arc::clone(tracing);
             }
             (place.number, place.end) = (number, end);
-            place.statement.clear();
             place
         };
-        place.statement.push_str(watch.statement());
+        mem::swap(&mut place.statement, statement);
         place.did.keep(watch)
     }
 
@@ -139,12 +144,18 @@ impl Journal {
 
     /// Keeps a trace, which is the last one of its session, and returns its number. The oldest goes
     /// where there are too many: to its session, if that has no newer one and did not take it yet.
-    pub(super) fn add_trace(&self, watch: Arc<Watch>, tracing: &Arc<Tracing>, end: End) -> u64 {
+    /// `statement` is its text, and another one then.
+    pub(super) fn add_trace(
+        &self,
+        (watch, statement): (Arc<Watch>, &mut String),
+        tracing: &Arc<Tracing>,
+        end: End,
+    ) -> u64 {
         let mut traces = self.lock();
         traces.count += 1;
         let number = traces.count;
         tracing.set_last(number);
-        let oldest = traces.push(watch, tracing, end);
+        let oldest = traces.push((watch, statement), tracing, end);
         drop(traces);
         // What is freed is freed when others may go on.
         drop(oldest);
@@ -222,11 +233,11 @@ mod tests {
     /// A statement that read seven rows, with a step or without.
     fn watched(is_stepped: bool) -> (Arc<Watch>, End) {
         let clock: Arc<dyn Clock> = SimulatedClock::new(0);
-        let watch = Watch::of("SELECT 1", &clock, Detail::Phases);
+        let watch = Watch::of(&clock, Detail::Phases);
         if is_stepped {
             watch.note(|| "a step");
         }
-        watch.read_by("a path", Arc::new("t")).on(0).add(Count::Rows, 7);
+        watch.read_by("a path", &Arc::new("t")).on(0).add(Count::Rows, 7);
         (watch, End { started_us: 0, duration_us: 1, rows: 1, error: None })
     }
 
@@ -249,13 +260,14 @@ mod tests {
         let tracing = Tracing::new("shell");
         for at in 1..=TRACES_MAX as u64 + 3 {
             let (watch, end) = watched(at % 3 == 0);
-            assert_eq!(journal.add_trace(watch, &tracing, end), at);
+            let mut text = format!("SELECT {at}");
+            assert_eq!(journal.add_trace((watch, &mut text), &tracing, end), at);
         }
         let traces = journal.traces(0);
         let numbers: Vec<u64> = traces.iter().map(|trace| trace.number).collect();
         assert_eq!(numbers, (4..=TRACES_MAX as u64 + 3).collect::<Vec<_>>());
         for Record { number, statement, session, did, .. } in &traces {
-            assert_eq!((&**session, &**statement), ("shell", "SELECT 1"));
+            assert_eq!((&**session, &**statement), ("shell", &*format!("SELECT {number}")));
             assert_eq!(did.is_brief(), number % 3 != 0, "{did:?}");
         }
         let told = traces.iter().map(|trace| (trace.steps().len(), trace.stats()[Count::Rows]));
@@ -263,7 +275,7 @@ mod tests {
         assert!(told.eq(wanted), "the path and what was read, however it is kept");
         for at in 0..SLOW_MAX + 2 {
             let (watch, end) = watched(false);
-            let whose = (tracing.name(), watch.statement());
+            let whose = (tracing.name(), "SELECT 1");
             journal.add_slow((at == 0).then_some(1), whose, watch.stats(), end);
         }
         let slow = journal.slow(0);
@@ -281,7 +293,7 @@ mod tests {
         let journal = Journal::new();
         let add = |tracing: &Arc<Tracing>| {
             let (watch, end) = watched(false);
-            journal.add_trace(watch, tracing, end)
+            journal.add_trace((watch, &mut "SELECT 1".to_owned()), tracing, end)
         };
         let [busy, slow_ones @ ..] = ["busy", "a", "b", "c"].map(Tracing::new);
         let numbers = [&slow_ones[0], &slow_ones[0], &slow_ones[1], &slow_ones[2]].map(add);

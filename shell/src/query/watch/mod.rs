@@ -24,4 +24,5 @@ pub use current::{current, note, read, read_by, watched};
 pub use record::Record;
 pub use text::trace_text;
 pub use tracing::TracingMode;
+pub use watching::Watcher;
 pub(in crate::query) use watching::Watching;

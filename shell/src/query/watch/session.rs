@@ -9,7 +9,7 @@ use tidegate_engine::probe::Watch;
 use super::current::{is_watched, note};
 use super::record::{Record, kept};
 use super::tracing::TracingMode;
-use super::watching::Watching;
+use super::watching::{Watching, owned};
 use crate::query::error::Result;
 use crate::query::outcome::{Outcome, OutcomeKind};
 use crate::query::parse::statement::Statement;
@@ -19,7 +19,7 @@ use crate::query::setting::slow_query_ms;
 impl Session {
     /// What watches a statement; `None` where nobody wants to know what it does, or knows already.
     pub(in crate::query) fn watching(&self, statement: &Statement) -> Option<Watching> {
-        let mode = self.tracing.mode();
+        let mode = self.watcher.tracing.mode();
         let slow_ms = slow_query_ms(self.context.state_ref().read().config_options());
         if mode == TracingMode::Off && slow_ms == 0 {
             return None;
@@ -29,19 +29,19 @@ impl Session {
         }
         let text = kept(statement.text());
         Some(Watching {
-            watch: Some(Watch::of(&text, self.database.clock(), mode.detail())),
+            watch: Some(Watch::of(self.database.clock(), mode.detail())),
             mode,
             slow_ms,
             rows: 0,
             has_outcome: false,
-            tracing: Arc::clone(&self.tracing),
-            journal: Arc::clone(&self.options.journal),
+            watcher: Arc::clone(&self.watcher),
+            text: owned(&text),
         })
     }
 
     /// The trace of the statement that ended last, if it was traced and nobody took it yet.
     pub fn take_trace(&self) -> Option<Record> {
-        self.options.journal.take_last(&self.tracing)
+        self.watcher.take_last()
     }
 }
 

@@ -1,13 +1,20 @@
 //! A statement that is watched, from its start to the end of its rows.
 
+use std::cell::Cell;
+use std::mem;
 use std::sync::Arc;
 
 use tidegate_engine::probe::Watch;
 
 use super::current::Entered;
 use super::journal::Journal;
-use super::record::{End, counters_text};
+use super::record::{End, Record, counters_text};
 use super::tracing::{Tracing, TracingMode};
+
+thread_local! {
+    /// A text that was used before: most statements are over before the thread has another one.
+    static SPARE: Cell<String> = const { Cell::new(String::new()) };
+}
 
 /// What is told of a statement that was let go before it had an outcome.
 const CANCELLED: &str = "the statement was cancelled";
@@ -22,8 +29,42 @@ pub(in crate::query) struct Watching {
     /// Rows that were given or written.
     pub(super) rows: u64,
     pub(super) has_outcome: bool,
-    pub(super) tracing: Arc<Tracing>,
+    pub(super) watcher: Arc<Watcher>,
+    /// Its text, cut where it is long.
+    pub(super) text: String,
+}
+
+/// Whose statements are watched, and where their traces go. A statement owns it once.
+#[derive(Debug)]
+pub struct Watcher {
+    pub tracing: Arc<Tracing>,
     pub(super) journal: Arc<Journal>,
+}
+
+impl Watcher {
+    /// That of a session of this name, which does not trace.
+    pub fn new(name: &str, journal: &Arc<Journal>) -> Arc<Self> {
+        Arc::new(Watcher { tracing: Tracing::new(name), journal: Arc::clone(journal) })
+    }
+
+    /// That of a session that begins as this one is; `None` for the same name.
+    pub fn copied(&self, name: Option<&str>) -> Arc<Self> {
+        let (tracing, journal) = (self.tracing.copied(name), Arc::clone(&self.journal));
+        Arc::new(Watcher { tracing, journal })
+    }
+
+    /// The trace of the statement that ended last, if it was traced and nobody took it yet.
+    pub fn take_last(&self) -> Option<Record> {
+        self.journal.take_last(&self.tracing)
+    }
+}
+
+/// The text of a statement that begins.
+pub(super) fn owned(text: &str) -> String {
+    let mut owned = SPARE.take();
+    owned.clear();
+    owned.push_str(text);
+    owned
 }
 
 impl Watching {
@@ -44,26 +85,33 @@ impl Watching {
         let duration_us = watch.elapsed_ns() / 1000;
         let is_slow = self.slow_ms > 0 && duration_us >= self.slow_ms.saturating_mul(1000);
         let is_traced = self.mode != TracingMode::Off;
-        if !is_slow && !is_traced {
-            return;
+        if is_slow || is_traced {
+            let started_us = self.watcher.journal.wall_us(watch.clock(), watch.start_ns());
+            let end = End { started_us, duration_us, rows: self.rows, error };
+            if is_slow {
+                self.end_slow(watch, is_traced, end);
+            } else {
+                self.add_trace(watch, end);
+            }
         }
-        let started_us = self.journal.wall_us(watch.clock(), watch.start_ns());
-        let end = End { started_us, duration_us, rows: self.rows, error };
-        if is_slow {
-            return self.end_slow(watch, is_traced, end);
-        }
-        self.journal.add_trace(watch, &self.tracing, end);
+        SPARE.set(mem::take(&mut self.text));
+    }
+
+    /// Keeps a trace, with the text, and returns its number.
+    fn add_trace(&mut self, watch: Arc<Watch>, end: End) -> u64 {
+        let Watcher { tracing, journal } = &*self.watcher;
+        journal.add_trace((watch, &mut self.text), tracing, end)
     }
 
     #[cold]
-    fn end_slow(&self, watch: Arc<Watch>, is_traced: bool, end: End) {
-        let (journal, session) = (&self.journal, self.tracing.name());
-        let (statement, stats) = (watch.statement().to_owned(), watch.stats());
-        let number = is_traced.then(|| journal.add_trace(watch, &self.tracing, end.clone()));
+    fn end_slow(&mut self, watch: Arc<Watch>, is_traced: bool, end: End) {
+        let (text, stats) = (self.text.clone(), watch.stats());
+        let number = is_traced.then(|| self.add_trace(watch, end.clone()));
+        let (journal, session) = (&self.watcher.journal, self.watcher.tracing.name());
         let End { duration_us, rows, .. } = end;
         let counters = counters_text(&stats);
-        tracing::warn!(%session, duration_us, rows, %counters, "slow statement: {statement}");
-        journal.add_slow(number, (session, &statement), stats, end);
+        tracing::warn!(%session, duration_us, rows, %counters, "slow statement: {text}");
+        journal.add_slow(number, (session, &text), stats, end);
     }
 }
 

@@ -33,9 +33,9 @@ impl OwnStatement for Tracing {
 
     async fn run(&self, session: &Session) -> Result<Outcome> {
         if let Some(mode) = self.0 {
-            session.tracing.set(mode);
+            session.watcher.tracing.set(mode);
         }
-        Ok(Outcome::message(match session.tracing.mode() {
+        Ok(Outcome::message(match session.watcher.tracing.mode() {
             TracingMode::Off => "Tracing is off.",
             TracingMode::Compact => "Tracing is compact: phases, and counters of each shard.",
             TracingMode::On => "Tracing is on: every step of each statement.",
