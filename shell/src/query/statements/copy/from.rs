@@ -99,18 +99,23 @@ async fn csv(
     let (sender, receiver) = mpsc::channel(BATCHES_WAITING_MAX);
     let reading = tokio::task::spawn_blocking(move || loader.run(&sender));
     let (loaded, read) = write_all(session, (reading, receiver), bytes_max).await?;
-    let rejects = read.map_err(|error| {
-        let help = format!("{}; ON_ERROR skip sets bad lines aside", stays(loaded));
-        error.at(copy.file_span).with_help(help)
-    })?;
-    Ok(outcome(loaded, rejects))
+    let rejects =
+        read.map_err(|error| error.at(copy.file_span).with_help(skip_helps("lines", loaded)))?;
+    Ok(outcome(loaded, rejects, ["line was", "lines were"]))
 }
 
-fn outcome(loaded: u64, rejects: Rejects) -> Outcome {
+/// What to do about a bad line or row.
+fn skip_helps(bad: &str, loaded: u64) -> String {
+    format!("{}; ON_ERROR skip sets bad {bad} aside", stays(loaded))
+}
+
+/// `[one, many]` is what the file is made of.
+fn outcome(loaded: u64, rejects: Rejects, [one, many]: [&str; 2]) -> Outcome {
     let mut outcome = Outcome::count(loaded);
-    if rejects.count > 0 {
-        let path = &rejects.path;
-        outcome.note = Some(format!("{} lines were rejected, see {path}", rejects.count));
+    let Rejects { path, count, .. } = rejects;
+    if count > 0 {
+        let what = if count == 1 { one } else { many };
+        outcome.note = Some(format!("{count} {what} rejected, see {path}"));
     }
     outcome
 }
@@ -492,6 +497,8 @@ enum Stop {
     Unfit(QueryError),
     /// What stands before is loaded.
     Behind(QueryError),
+    /// The same, and the file has more.
+    BadRow(QueryError),
 }
 
 /// Parquet has types already: its batches become mutations as those of an INSERT do.
@@ -520,8 +527,9 @@ async fn parquet(
     let rejects = read.map_err(|stop| match stop {
         Stop::Unfit(error) => error,
         Stop::Behind(error) => error.with_help(stays(loaded)),
+        Stop::BadRow(error) => error.with_help(skip_helps("rows", loaded)),
     })?;
-    Ok(outcome(loaded, rejects))
+    Ok(outcome(loaded, rejects, ["row was", "rows were"]))
 }
 
 /// The error of a file that cannot be read as Parquet.
@@ -589,7 +597,7 @@ impl ParquetLoader {
                 }
                 if let Some(reason) = bad {
                     let error = QueryError::invalid(format!("{}, {reason}", self.copy.file));
-                    return Err(Stop::Behind(error.at(self.copy.file_span)));
+                    return Err(Stop::BadRow(error.at(self.copy.file_span)));
                 }
             }
         }
