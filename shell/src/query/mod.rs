@@ -51,7 +51,7 @@ pub use error::{ErrorKind, QueryError, Result, Span, nearest};
 pub use memory::QueryMemory;
 pub use outcome::{
     Description, Outcome, OutcomeKind, RowStream, applied_count, column_bytes, count_schema,
-    without_unsaid,
+    parts_of, without_unsaid,
 };
 pub use parameter::fit;
 pub(crate) use parse::duration_of_text;

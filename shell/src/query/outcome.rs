@@ -126,6 +126,13 @@ impl Outcome {
     }
 }
 
+/// A batch in parts of so many rows, which share its memory; none of an empty one.
+pub fn parts_of(batch: &RecordBatch, rows_max: usize) -> impl Iterator<Item = RecordBatch> {
+    let rows = batch.num_rows();
+    let starts = (0..rows).step_by(rows_max);
+    starts.map(move |start| batch.slice(start, rows_max.min(rows - start)))
+}
+
 /// Bytes of the rows of a column: of buffers that it shares its part alone, where its type says how
 /// large that is.
 pub fn column_bytes(column: &ArrayRef) -> usize {

@@ -29,7 +29,7 @@ use super::session::FlightSession;
 use super::session::option::CATALOG;
 use crate::query::assign::convert;
 use crate::query::stamp::stamp;
-use crate::query::{Need, fit};
+use crate::query::{Need, fit, parts_of};
 
 /// Rows handed to the engine at once.
 const ROWS_AT_ONCE_MAX: usize = 8192;
@@ -79,8 +79,7 @@ async fn write_all(
             None => target.insert(open_table(session, command, &batch.schema()).await?).clone(),
         };
         let bytes_of_row = batch.get_array_memory_size() / batch.num_rows().max(1);
-        for start in (0..batch.num_rows()).step_by(ROWS_AT_ONCE_MAX) {
-            let part = batch.slice(start, ROWS_AT_ONCE_MAX.min(batch.num_rows() - start));
+        for part in parts_of(&batch, ROWS_AT_ONCE_MAX) {
             let mut accepted = accept(database, &table, &part, count)?;
             stamp(database, &mut accepted);
             let write = database.under(terms).apply_many(accepted);
@@ -152,8 +151,7 @@ async fn checked(
                 table.insert(Arc::new(new)).clone()
             }
         };
-        for start in (0..batch.num_rows()).step_by(ROWS_AT_ONCE_MAX) {
-            let part = batch.slice(start, ROWS_AT_ONCE_MAX.min(batch.num_rows() - start));
+        for part in parts_of(&batch, ROWS_AT_ONCE_MAX) {
             accept(database, &table, &part, count)?;
             count += part.num_rows() as i64;
         }

@@ -31,7 +31,7 @@ use datafusion::physical_plan::{
 use futures::{Stream, StreamExt};
 
 use super::union::Changed;
-use crate::query::outcome::column_bytes;
+use crate::query::outcome::{column_bytes, parts_of};
 use crate::query::types::growing::is_growing;
 
 /// What a batch of computed values aims at.
@@ -299,19 +299,13 @@ impl ExecutionPlan for Slices {
     ) -> Result<SendableRecordBatchStream> {
         let slices = self.input.execute(partition, context)?.flat_map(|batch| {
             let slices: Vec<Result<RecordBatch>> = match batch {
-                Ok(batch) => slices_of(&batch).map(Ok).collect(),
+                Ok(batch) => parts_of(&batch, SLICE_ROWS).map(Ok).collect(),
                 Err(error) => vec![Err(error)],
             };
             futures::stream::iter(slices)
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), slices)))
     }
-}
-
-fn slices_of(batch: &RecordBatch) -> impl Iterator<Item = RecordBatch> {
-    let rows = batch.num_rows();
-    let starts = (0..rows).step_by(SLICE_ROWS);
-    starts.map(move |start| batch.slice(start, SLICE_ROWS.min(rows - start)))
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ use tokio::task::JoinHandle;
 use super::csv_record::{Next, RecordReader};
 use super::options::{CopyFrom, CopyOptions, Format, OnError};
 use crate::query::error::{ErrorKind, QueryError, Result};
-use crate::query::outcome::Outcome;
+use crate::query::outcome::{Outcome, parts_of};
 use crate::query::parse::{Using, UsingValue};
 use crate::query::session::{Progress, Session};
 use crate::query::types::literal;
@@ -579,17 +579,9 @@ impl ParquetLoader {
         mut rows: SendableRecordBatchStream,
         sender: mpsc::Sender<Batch>,
     ) -> Result<Rejects, Stop> {
-        let next = async |rows: &mut SendableRecordBatchStream| {
-            tokio::select! {
-                biased;
-                () = sender.closed() => None,
-                next = rows.next() => next,
-            }
-        };
-        while let Some(batch) = next(&mut rows).await {
+        while let Some(batch) = rows.next().await {
             let batch = batch.map_err(|error| Stop::Behind(no_parquet(&self.copy, error)))?;
-            for start in (0..batch.num_rows()).step_by(BATCH_ROWS) {
-                let part = batch.slice(start, BATCH_ROWS.min(batch.num_rows() - start));
+            for part in parts_of(&batch, BATCH_ROWS) {
                 let (mutations, bad) = self.mutations(&part)?;
                 // How far into the file a batch reaches is not known; the end is.
                 if sender.send(Batch { mutations, bytes: 0 }).await.is_err() {
