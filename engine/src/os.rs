@@ -11,13 +11,14 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
 use std::time::Duration;
 
 use rustix::event::EventfdFlags;
 use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::io_uring::{IoringFeatureFlags, IoringSetupFlags, io_uring_params, io_uring_setup};
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, MremapFlags, ProtFlags};
 use rustix::process::{Pid, Resource, Rlimit};
 use rustix::thread::CpuSet;
 use rustix::time::{
@@ -138,6 +139,47 @@ pub fn map_large_pages(bytes: usize, align: usize) -> io::Result<Range<usize>> {
         Ok(()) | Err(Errno::INVAL) => Ok(start..start + bytes),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Maps a block of memory of this process, zero and to be written to, which begins on a page; in
+/// large pages where the kernel has such. `None` when there is no memory for it.
+#[expect(unsafe_code, reason = "memory is mapped")]
+pub fn map_block(bytes: usize) -> Option<NonNull<u8>> {
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    let none = std::ptr::null_mut();
+    // SAFETY: the kernel chooses addresses that nobody has.
+    let start = unsafe { rustix::mm::mmap_anonymous(none, bytes, protection, MapFlags::PRIVATE) };
+    let start = NonNull::new(start.ok()?)?;
+    // A kernel without large pages gives small ones.
+    // SAFETY: what is mapped stays mapped and keeps its content.
+    let _ = unsafe { rustix::mm::madvise(start.as_ptr(), bytes, Advice::LinuxHugepage) };
+    Some(start.cast())
+}
+
+/// Makes a block of [`map_block`] longer or shorter; it may move, with its content. `None` when
+/// there is no memory for it: then the block is as it was.
+///
+/// # Safety
+///
+/// The block has `bytes`, and nobody else uses it; where it moved, nobody uses the old address.
+#[expect(unsafe_code, reason = "memory is mapped")]
+pub unsafe fn remap_block(block: *mut u8, bytes: usize, wanted: usize) -> Option<NonNull<u8>> {
+    let may_move = MremapFlags::MAYMOVE;
+    // SAFETY: the caller's word.
+    let moved = unsafe { rustix::mm::mremap(block.cast(), bytes, wanted, may_move) };
+    NonNull::new(moved.ok()?.cast())
+}
+
+/// Gives a block of [`map_block`] back to the kernel.
+///
+/// # Safety
+///
+/// The block has `bytes`, and nobody uses it any more.
+#[expect(unsafe_code, reason = "memory is unmapped")]
+pub unsafe fn unmap_block(block: *mut u8, bytes: usize) {
+    // SAFETY: the caller's word. The kernel may refuse for want of memory of its own, when the
+    // block stood between others; then the block stays, which costs its addresses.
+    let _ = unsafe { rustix::mm::munmap(block.cast(), bytes) };
 }
 
 /// Has the kernel put memory behind mapped addresses, as writing to them would; content stays.
@@ -527,6 +569,27 @@ mod tests {
         }));
         assert_eq!(mapping_of(0).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert!(populate(0..1 << 20).is_err());
+    }
+
+    #[test]
+    #[expect(unsafe_code, reason = "blocks are written to and given back")]
+    fn a_block_keeps_its_content_while_it_grows_and_shrinks() {
+        let (short, long) = (3 << 20, 64 << 20);
+        // SAFETY: each address is used until the block has another one.
+        unsafe {
+            let block = map_block(short).unwrap().as_ptr();
+            assert_eq!(*block.add(short - 1), 0);
+            block.add(short - 1).write(7);
+            // Where it stands is room for no more.
+            let behind = map_block(short).unwrap().as_ptr();
+            let block = remap_block(block, short, long).unwrap().as_ptr();
+            assert_eq!((*block.add(short - 1), *block.add(long - 1)), (7, 0));
+            let block = remap_block(block, long, short).unwrap().as_ptr();
+            assert_eq!(*block.add(short - 1), 7);
+            unmap_block(block, short);
+            unmap_block(behind, short);
+        }
+        assert!(map_block(usize::MAX / 2).is_none());
     }
 
     #[test]
