@@ -66,4 +66,5 @@ pub use statements::{
 };
 pub(crate) use types::assign;
 pub use watch::{Record, trace_text};
+pub(crate) use write::in_flight::InFlight;
 pub(crate) use write::stamp;

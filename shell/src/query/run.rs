@@ -33,6 +33,7 @@ use super::system::SystemSource;
 use super::types::assign;
 use super::watch;
 use super::write::element::{self, Changes};
+use super::write::in_flight::InFlight;
 use super::write::stamp::{self, Contradiction, Repeats};
 use super::write::{self, Target, insert, values};
 
@@ -330,13 +331,31 @@ impl Session {
         (table, name): (&SchemaRef, &TableName),
         (plan, names): (LogicalPlan, Vec<String>),
         options: &WriteOptions,
-        mut repeats: Repeats,
+        repeats: Repeats,
     ) -> Result<u64> {
-        let renamed = |error: QueryError| values::rename(error, &names);
-        let mut rows = self.stream(plan).await.map_err(renamed)?;
+        let rows = self.stream(plan).await.map_err(|error| values::rename(error, &names))?;
+        let mut writes = InFlight::new();
+        let begun = self.begin_rows((table, name), (rows, &names), options, repeats, &mut writes);
+        let begun = begun.await;
+        // What was begun is ended, also behind an error: then it is known what is written.
+        let ended = writes.end().await;
+        let count = begun?;
+        ended?;
+        Ok(count)
+    }
+
+    /// Begins the writes of all rows, while further ones come. Returns how many there are.
+    async fn begin_rows(
+        &self,
+        (table, name): (&SchemaRef, &TableName),
+        (mut rows, names): (SendableRecordBatchStream, &[String]),
+        options: &WriteOptions,
+        mut repeats: Repeats,
+        writes: &mut InFlight,
+    ) -> Result<u64> {
         let (mut count, mut whole) = (0, Vec::new());
-        while let Some(batch) = rows.next().await {
-            let batch = batch.map_err(|error| renamed(error.into()))?;
+        while let Some(batch) = writes.while_waiting_for(rows.next()).await? {
+            let batch = batch.map_err(|error| values::rename(error.into(), names))?;
             whole.reserve(batch.num_rows());
             for mutation in mutations(table, &batch, options)? {
                 whole.push(mutation.map_err(|refused| row_refused(refused, count))?);
@@ -354,12 +373,31 @@ impl Session {
             }
             count += batch.num_rows() as u64;
             if !matches!(repeats, Repeats::KeepLast) {
-                write_rows(&self.database, std::mem::take(&mut whole), self.write_terms()).await?;
+                let bytes = batch.get_array_memory_size();
+                self.begin_writes(writes, std::mem::take(&mut whole), bytes).await?;
             }
         }
         stamp::keep_last(&mut whole);
-        write_rows(&self.database, whole, self.write_terms()).await?;
+        self.begin_writes(writes, whole, 0).await?;
         Ok(count)
+    }
+
+    /// Begins to write rows that took so many bytes, as far as there is room before the deadline.
+    async fn begin_writes(
+        &self,
+        writes: &mut InFlight,
+        mut rows: Vec<Mutation>,
+        bytes: usize,
+    ) -> Result<()> {
+        let bytes_of_row = bytes / rows.len().max(1);
+        let database = self.database.under(self.write_terms());
+        while !rows.is_empty() {
+            let rest = rows.split_off(rows.len().min(WRITE_ROWS_MAX));
+            let rows = std::mem::replace(&mut rows, rest);
+            let bytes = bytes_of_row * rows.len();
+            writes.begin(database.apply_many(rows), bytes).await?;
+        }
+        Ok(())
     }
 
     /// What an UPDATE or DELETE touches; `None` when its conditions exclude each other.

@@ -6,7 +6,6 @@
 //! the old one stays until the rows have ended and each of them was accepted.
 
 mod checked_rows;
-mod in_flight;
 mod new_table;
 
 use std::sync::Arc;
@@ -22,14 +21,13 @@ use tidegate_engine::{Database, Permission, Resource, SchemaRef, TableSchema};
 use tonic::Status;
 
 use self::checked_rows::CheckedRows;
-use self::in_flight::InFlight;
 use self::new_table::new_table;
 use super::error::{engine_status, invalid, status};
 use super::session::FlightSession;
 use super::session::option::CATALOG;
 use crate::query::assign::convert;
 use crate::query::stamp::stamp;
-use crate::query::{Need, fit, parts_of};
+use crate::query::{InFlight, Need, fit, parts_of};
 
 /// Rows handed to the engine at once.
 const ROWS_AT_ONCE_MAX: usize = 8192;
@@ -57,7 +55,7 @@ pub(super) async fn ingest(
     let mut writes = InFlight::new();
     let written = write_all(session, command, rows, &mut writes).await;
     // What was begun is ended, also behind an error: then the client knows what to expect.
-    let ended = writes.end().await;
+    let ended = writes.end().await.map_err(engine_status);
     written.and_then(|count| ended.map(|()| count))
 }
 
@@ -72,7 +70,7 @@ async fn write_all(
     let terms = session.query.ingest_terms().map_err(|error| status(&error))?;
     let mut target: Option<SchemaRef> = None;
     let mut count = 0_i64;
-    while let Some(batch) = writes.while_waiting_for(rows.next()).await? {
+    while let Some(batch) = writes.while_waiting_for(rows.next()).await.map_err(engine_status)? {
         let batch = batch?;
         let table = match &target {
             Some(table) => Arc::clone(table),
@@ -83,7 +81,8 @@ async fn write_all(
             let mut accepted = accept(database, &table, &part, count)?;
             stamp(database, &mut accepted);
             let write = database.under(terms).apply_many(accepted);
-            writes.begin(write, bytes_of_row * part.num_rows()).await?;
+            let bytes = bytes_of_row * part.num_rows();
+            writes.begin(write, bytes).await.map_err(engine_status)?;
             count += part.num_rows() as i64;
         }
     }

@@ -7,6 +7,7 @@ pub mod condition;
 pub mod conditional;
 mod counting;
 pub mod element;
+pub(crate) mod in_flight;
 pub mod insert;
 pub(crate) mod stamp;
 pub mod values;
