@@ -27,8 +27,12 @@ FLUSH;
 ALTER CACHE SET CAPACITY = '64 KiB';
 ";
 
-/// A person with a folder and the program.
-struct Author(TempDir);
+/// A person with a folder and the program. What they build stands elsewhere, with the crates that
+/// every project needs.
+struct Author {
+    folder: TempDir,
+    target: PathBuf,
+}
 
 /// A block of a document that is to be typed.
 #[derive(Debug, PartialEq)]
@@ -73,8 +77,10 @@ fn typed(commands: &str) -> String {
 static BUILDING: Mutex<()> = Mutex::new(());
 
 impl Author {
-    fn new() -> Self {
-        Author(tempfile::tempdir().unwrap())
+    /// Those who build in the same place are [`alone`].
+    fn new(target: &str) -> Self {
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(target);
+        Author { folder: tempfile::tempdir().unwrap(), target }
     }
 
     /// Runs a command with the program in its path; what it said to stdout and stderr.
@@ -82,11 +88,10 @@ impl Author {
         let program = Path::new(env!("CARGO_BIN_EXE_tidegate")).parent().unwrap();
         let paths = std::env::split_paths(&std::env::var_os("PATH").unwrap()).collect::<Vec<_>>();
         let paths = std::iter::once(program.to_path_buf()).chain(paths);
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("author");
         let output = command
             .env("PATH", std::env::join_paths(paths).unwrap())
-            .env("CARGO_TARGET_DIR", target)
-            .env("TIDEGATE_DATA", self.0.path().join("data"))
+            .env("CARGO_TARGET_DIR", &self.target)
+            .env("TIDEGATE_DATA", self.folder.path().join("data"))
             .stdin(Stdio::null())
             .output()
             .unwrap();
@@ -98,7 +103,7 @@ impl Author {
     fn shell(&self, folder: &str, commands: &str) -> String {
         let mut bash = Command::new("bash");
         bash.args(["-euo", "pipefail", "-c", &typed(commands)]);
-        bash.current_dir(self.0.path().join(folder));
+        bash.current_dir(self.folder.path().join(folder));
         let (is_well, out, err) = self.run(bash);
         assert!(is_well, "in '{folder}':\n{commands}\n{out}\n{err}");
         out
@@ -110,13 +115,15 @@ impl Author {
             .map(|at| format!("SELECT max(value) FROM reading WHERE station = {};\n", at * at % 40))
             .collect();
         let script = format!("{TABLE}{statements}").replace(SERVE, &reads);
-        fs::write(self.0.path().join("script.sql"), script).unwrap();
+        fs::write(self.folder.path().join("script.sql"), script).unwrap();
         let mut program = Command::new(env!("CARGO_BIN_EXE_tidegate"));
         program.args(["--shards", "1", "--timing", "off", "--mode", "table", "-f"]);
-        program.arg(self.0.path().join("script.sql")).current_dir(self.0.path().join(folder));
+        program
+            .arg(self.folder.path().join("script.sql"))
+            .current_dir(self.folder.path().join(folder));
         let (is_well, out, err) = self.run(program);
         assert!(is_well, "in '{folder}':\n{statements}\n{out}\n{err}");
-        fs::remove_dir_all(self.0.path().join("data")).unwrap();
+        fs::remove_dir_all(self.folder.path().join("data")).unwrap();
         // Columns are as wide as their values.
         out.split_whitespace().collect::<Vec<_>>().join(" ")
     }
@@ -139,8 +146,8 @@ impl Author {
     }
 }
 
-/// Programs of all projects have one name and one place, and cargo tells sources apart by their age
-/// alone: nobody else may make, build or run a project meanwhile.
+/// Programs of the projects in Rust have one name and one place, and cargo tells sources apart by
+/// their age alone: nobody else may make, build or run one there meanwhile.
 fn alone() -> MutexGuard<'static, ()> {
     BUILDING.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -188,7 +195,7 @@ fn what_the_tutorial_tells_can_be_typed() {
         return;
     }
     let _alone = alone();
-    let author = Author::new();
+    let author = Author::new("author");
     // Its last block names files of the tree, as a person does who stands there.
     let dist = root().join("plugins/dist");
     let tutorial = tutorial.replace("'plugins/dist/", &format!("'{}/", dist.display()));
@@ -203,13 +210,14 @@ fn every_new_project_can_be_built_checked_and_put_to_use() {
         return;
     }
     let _alone = alone();
-    let author = Author::new();
+    let author = Author::new("author");
     for world in ["eviction", "cache-admission", "rate-limiter", "read-admission", "load-shedding"]
     {
         let name = format!("my-{world}");
         let policy = name.replace('-', "_");
         author.shell("", &format!("tidegate plugin new {name} --world {world}"));
-        let readme = fs::read_to_string(author.0.path().join(&name).join("README.md")).unwrap();
+        let readme =
+            fs::read_to_string(author.folder.path().join(&name).join("README.md")).unwrap();
         let (said, answered) = author.follow(&name, &readme);
         assert_in_order(&said, &[&format!("/{policy}.wasm: "), "the engine takes it"]);
         assert_in_order(&answered, &[&format!("| {policy} | 0.1.0 | {world} | active |")]);
@@ -226,10 +234,9 @@ fn a_project_in_c_can_be_built_checked_and_put_to_use() {
     if !is_wanted() {
         return;
     }
-    let _alone = alone();
-    let author = Author::new();
+    let author = Author::new("author-c");
     author.shell("", "tidegate plugin new in-c --lang c");
-    let folder = author.0.path().join("in-c");
+    let folder = author.folder.path().join("in-c");
     let readme = fs::read_to_string(folder.join("README.md")).unwrap();
     let (said, answered) = author.follow("in-c", &readme);
     assert_in_order(&said, &["/in_c.wasm: ", "the engine takes it", "| in_c "]);
@@ -248,7 +255,7 @@ fn a_project_in_c_can_be_built_checked_and_put_to_use() {
     assert!(!err.contains("no clang") && !err.contains("apt-get"), "{err}");
     fs::write(folder.join("policy.c"), policy).unwrap();
     assert!(build().0, "what was mended is built again");
-    let made = Path::new(env!("CARGO_TARGET_TMPDIR")).join("author/debug/make-component");
+    let made = author.target.join("debug/make-component");
     let output = Command::new(made).env("PATH", "").current_dir(&folder).output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert!(err.contains("no clang; on Debian: apt-get install clang-19"), "{err}");
