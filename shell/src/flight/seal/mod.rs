@@ -223,7 +223,7 @@ pub(super) fn random<const N: usize>() -> Result<[u8; N], Status> {
 mod tests {
     use std::time::Duration;
 
-    use tidegate_engine::clock::SimulatedClock;
+    use tidegate_engine::clock::{Random, SimulatedClock};
     use tonic::Code;
 
     use super::*;
@@ -264,6 +264,49 @@ mod tests {
         for garbage in [b"".as_slice(), b"QDROP TABLE t", &sealed[..HASH_BYTES]] {
             let error = own.open(Purpose::Ticket, garbage).unwrap_err();
             assert_eq!(error.code(), Code::InvalidArgument);
+        }
+    }
+
+    /// Changed, cut, lengthened, mixed of two, of another key, for another purpose, or too old.
+    #[test]
+    fn of_ten_thousand_false_seals_none_is_opened() {
+        let (clock, own) = seal(1);
+        let (_, foreign) = seal(2);
+        let mut random = Random::new(5);
+        let content = |random: &mut Random| {
+            let bytes = [8, 200, CARRIED_BYTES_MAX + 1][random.below(3) as usize];
+            (0..bytes).map(|_| random.below(256) as u8).collect::<Vec<u8>>()
+        };
+        let (mut n, mut refused) = (0, 0);
+        while refused < 10_000 {
+            n += 1;
+            let honest = own.close(Purpose::Ticket, content(&mut random)).unwrap().to_vec();
+            let at = random.below(honest.len() as u64) as usize;
+            let mut forged = honest.clone();
+            match n % 7 {
+                0 => forged[at] ^= 1 << random.below(8),
+                1 => forged.truncate(at),
+                2 => forged.extend((0..=random.below(40)).map(|_| random.below(256) as u8)),
+                3 => {
+                    let other = own.close(Purpose::Ticket, content(&mut random)).unwrap();
+                    forged.splice(at.., other[at.min(other.len() - 1)..].iter().copied());
+                    // Their heads may be alike: then it is the other one.
+                    if forged == other {
+                        continue;
+                    }
+                }
+                4 => {
+                    forged = foreign.close(Purpose::Ticket, content(&mut random)).unwrap().to_vec()
+                }
+                5 => forged = own.close(Purpose::Statement, content(&mut random)).unwrap().to_vec(),
+                _ => clock.advance(Duration::from_secs(3602)),
+            }
+            let code = own.open(Purpose::Ticket, &forged).unwrap_err().code();
+            assert!(
+                [Code::Unauthenticated, Code::InvalidArgument].contains(&code),
+                "{n}: {code:?}"
+            );
+            refused += 1;
         }
     }
 
