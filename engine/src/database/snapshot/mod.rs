@@ -90,9 +90,11 @@ impl Database {
     }
 
     async fn fill_snapshot(&self, into: &Layout) -> Result<Snapshot> {
-        self.flush(None).await?;
+        // First of all: shards flush one sooner than another, and of a batch that is applied and
+        // forgotten meanwhile a part would be here, and the rest nowhere.
         let batches = self.logged_batches().clone();
         let _kept = batches.files.write().await;
+        self.flush(None).await?;
         let catalog = self.catalog();
         let own = |table: &&SchemaRef| !catalog.is_attached(&table.keyspace, &table.name);
         let tables: Vec<SchemaRef> = catalog.all_tables().filter(own).cloned().collect();

@@ -1,5 +1,6 @@
 //! Batches that are all or nothing.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -356,6 +357,61 @@ fn a_snapshot_amid_a_batch_has_all_of_it() {
         }
         copy.close().await.unwrap();
     });
+}
+
+/// Batches are applied and forgotten while it is made. One shard has much to flush before what they
+/// write to, the other has nothing.
+#[test]
+fn a_snapshot_beside_batches_has_all_or_nothing_of_each() {
+    let clock = SimulatedClock::new(1_700_000_000_000_000);
+    let parts = [partition_of(0), partition_of(1)];
+    let mut met = BTreeSet::new();
+    for seed in 0..20 {
+        let disk = SimulatedDisk::new(seed);
+        play(async {
+            let database = open(&disk, &clock, Durability::Sync).await.unwrap();
+            let before = quiet_table(&database, "before").await;
+            let schema = quiet_table(&database, "t").await;
+            let rows = (0..300).map(|row| insert(&before, &parts[0], row, 0, 1));
+            database.apply_many(rows.collect()).await.unwrap();
+            disk.set_faults(Faults { delay_turns_max: 10, ..Faults::default() });
+            let is_over = Rc::new(std::cell::Cell::new(false));
+            let writer = tokio::task::spawn_local({
+                let (database, parts, is_over) = (database.clone(), parts.clone(), is_over.clone());
+                async move {
+                    let mut value = 0;
+                    while !is_over.get() {
+                        value += 1;
+                        let stamp = database.timestamp_us();
+                        let batch = |pk: &String| insert(&schema, pk, value, value.into(), stamp);
+                        database.apply_logged(parts.iter().map(batch).collect()).await.unwrap();
+                    }
+                    value
+                }
+            });
+            for _ in 0..seed * 20 {
+                tokio::task::yield_now().await;
+            }
+            database.snapshot("/snap").await.unwrap();
+            is_over.set(true);
+            assert!(writer.await.unwrap() > 1, "none but one was written");
+        });
+        let disk = disk.power_cut();
+        disk.set_faults(Faults::default());
+        play(async {
+            let copy = open_as(&disk, &clock, Options::new("/snap")).await.unwrap();
+            let schema = copy.catalog().table("default", "t").unwrap().clone();
+            let slice = || Slice::full(Direction::Forward);
+            let found =
+                parts.each_ref().map(|pk| values(&copy, read_of(&schema, pk, slice(), None)));
+            let [own, other] = found;
+            let (own, other) = (own.await, other.await);
+            assert_eq!(own, other, "seed {seed}");
+            met.insert(own.len());
+            copy.close().await.unwrap();
+        });
+    }
+    assert!(met.len() > 3, "it was made beside few batches: {met:?}");
 }
 
 #[test]
