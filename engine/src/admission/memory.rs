@@ -264,6 +264,25 @@ mod tests {
     }
 
     #[test]
+    fn nobody_waits_behind_one_that_gave_up() {
+        let memory = ReadMemory::new(100);
+        let mut held = memory.try_charge(45).unwrap();
+        for is_going in [false, true] {
+            let mut large = Box::pin(memory.charge(20, is_going, 0));
+            let mut small = Box::pin(memory.charge(5, is_going, 1));
+            assert!((&mut large).now_or_never().is_none());
+            assert!((&mut small).now_or_never().is_none());
+            drop(large);
+            // Too little for the one that is gone.
+            held.settle(44);
+            let small = small.now_or_never().expect("it waits for nobody").unwrap();
+            assert_eq!((memory.status().used, memory.status().waiting), (98, 0));
+            drop(small);
+            held.settle(45);
+        }
+    }
+
+    #[test]
     fn more_than_there_is_goes_to_one_alone() {
         let memory = ReadMemory::new(100);
         let whole = memory.try_charge(4000).unwrap();

@@ -315,6 +315,39 @@ mod tests {
     }
 
     #[test]
+    fn a_partition_begins_with_its_static_row_in_both_directions() {
+        let memtable = Memtable::new(Rc::default());
+        let key = PartitionKey::from_bytes(*b"k");
+        let mut mutation = Mutation::new(TableId(1), key.clone());
+        let row = |timestamp| {
+            let deletion = Some(Tombstone { timestamp, deletion_time: 1 });
+            Row { deletion, ..Row::default() }
+        };
+        mutation.static_row = Some(row(7));
+        mutation.rows = vec![(clustering(&[1]), row(1)), (clustering(&[2]), row(2))];
+        memtable.replay(None, mutation);
+        for (direction, wanted) in
+            [(Direction::Forward, [7, 1, 2]), (Direction::Reversed, [7, 2, 1])]
+        {
+            for range in [PartitionRange::Single(key.clone()), PartitionRange::full()] {
+                let mut source = memtable.read(&range, &Slice::full(direction));
+                let mut out = VecDeque::new();
+                while source.fill_now(&mut out) == Filled::Some {}
+                let timestamp = |fragment: &Fragment| match fragment {
+                    Fragment::StaticRow(row) | Fragment::Row { row, .. } => {
+                        row.deletion.map(|deletion| deletion.timestamp)
+                    }
+                    _ => None,
+                };
+                let found: Vec<i64> = out.iter().filter_map(timestamp).collect();
+                assert_eq!(found, wanted, "{direction:?} {range:?}");
+                let statics = out.iter().filter(|f| matches!(f, Fragment::StaticRow(_)));
+                assert_eq!(statics.count(), 1);
+            }
+        }
+    }
+
+    #[test]
     fn one_range_tombstone_may_end_where_another_begins() {
         let memtable = Memtable::new(Rc::default());
         let key = PartitionKey::from_bytes(*b"k");

@@ -306,10 +306,11 @@ mod tests {
     fn the_newest_timestamp_may_be_that_of_any_part() {
         let deletion = |timestamp| Tombstone { timestamp, deletion_time: 0 };
         assert_eq!(Row::default().newest_timestamp(), None);
-        for newest in 0..5 {
+        for newest in 0..7 {
             let at = |part| if part == newest { 9 } else { part };
-            let path = CellPath::from_ordered([1]);
-            let cells = vec![(path, Cell::live(at(4), *b"e"))];
+            let element =
+                |path, part| (CellPath::from_ordered([path]), Cell::live(at(part), *b"e"));
+            let cells = vec![element(1, 4), element(2, 5), element(3, 6)];
             let multi = MultiCell { deletion: Some(deletion(at(3))), cells };
             let whole = Row {
                 liveness: Some(Liveness::at(at(0))),

@@ -555,3 +555,38 @@ impl DecideReply {
         Ok(Decision { applied_at_us: self.applied_at_us, rows })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+    use tidegate_engine::clock::SimulatedClock;
+    use tidegate_engine::{Database, LevelOptions, Options};
+
+    use super::*;
+
+    /// Two nodes have no clock in common.
+    #[tokio::test]
+    async fn the_level_and_what_is_left_of_a_deadline_go_to_another_node() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(Options::new(directory.path())).await.unwrap();
+        database.create_service_level("gold", LevelOptions::default(), false).await.unwrap();
+        let catalog = database.catalog();
+        let level = catalog.service_level("gold").unwrap().id;
+        let (here, there) = (SimulatedClock::new(1_000_000), SimulatedClock::new(9_000_000_000));
+        let sent = |deadline| {
+            let sent = Conditions::of(Terms { level, deadline }, &catalog, &*here);
+            let came = Conditions::decode(sent.encode_to_vec().as_slice()).unwrap();
+            came.terms(&catalog, &*there)
+        };
+        let deadline = Deadline::after(Duration::from_millis(250), &*here);
+        here.advance(Duration::from_millis(50));
+        let came = sent(Some(deadline));
+        assert_eq!(came.level, level);
+        let deadline = came.deadline.unwrap();
+        assert_eq!(deadline.left(&*there), Duration::from_millis(200));
+        there.advance(Duration::from_millis(201));
+        assert!(deadline.has_passed(&*there));
+        assert!(sent(None).deadline.is_none());
+        database.close().await.unwrap();
+    }
+}

@@ -246,9 +246,9 @@ pub(super) fn keeps_promise(promised: &Schema, found: &Schema) -> bool {
 mod tests {
     use arrow::array::{
         Decimal256Array, IntervalMonthDayNanoArray, LargeStringArray, ListArray, StringViewArray,
-        TimestampMillisecondArray,
+        StructArray, TimestampMillisecondArray,
     };
-    use arrow::buffer::OffsetBuffer;
+    use arrow::buffer::{NullBuffer, OffsetBuffer};
     use arrow::datatypes::{IntervalMonthDayNano, i256};
 
     use super::*;
@@ -292,6 +292,36 @@ mod tests {
                 "Interval(MonthDayNano)"
             ]
         );
+    }
+
+    #[test]
+    fn what_is_converted_keeps_its_nulls() {
+        let text = || Arc::new(Field::new("a", DataType::Utf8View, true));
+        let views = |texts: [Option<&str>; 3]| Arc::new(StringViewArray::from(texts.to_vec()));
+        let nulls = || Some(NullBuffer::from(vec![true, false, true]));
+        let fields = Fields::from(vec![text()]);
+        let inner = views([Some("x"), None, None]);
+        let structs = StructArray::new(fields.clone(), vec![inner], nulls());
+        let offsets = OffsetBuffer::from_lengths([1, 0, 2]);
+        let lists = ListArray::new(text(), offsets, views([Some("x"), None, Some("y")]), nulls());
+        let columns: [(&str, ArrayRef); 3] = [
+            ("text", views([Some("x"), None, Some("")])),
+            ("structs", Arc::new(structs)),
+            ("lists", Arc::new(lists)),
+        ];
+        let rows = RecordBatch::try_from_iter_with_nullable(
+            columns.map(|(name, column)| (name, column, true)),
+        );
+        let rows = rows.unwrap();
+        let sent =
+            Form::default().batch(&rows, &Form::default().schema(rows.schema_ref())).unwrap();
+        for (before, column) in rows.columns().iter().zip(sent.columns()) {
+            assert_ne!(before.data_type(), column.data_type(), "it is converted");
+            let is_null = |column: &ArrayRef| [0, 1, 2].map(|row| column.is_null(row));
+            assert_eq!(is_null(column), [false, true, false], "{}", column.data_type());
+        }
+        let inner = sent.column(1).as_struct().column(0);
+        assert!(inner.is_valid(0) && inner.is_null(2));
     }
 
     #[test]

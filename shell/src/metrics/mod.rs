@@ -136,3 +136,28 @@ async fn health(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_engine::{Database, Options};
+
+    use super::*;
+    use crate::query::SessionOptions;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn health_is_told_also_while_a_scrape_hangs() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(Options::new(directory.path().join("data"))).await.unwrap();
+        let session = Session::new(database.clone(), SessionOptions::default()).unwrap();
+        let metrics = Metrics::new(session);
+        assert_eq!(metrics.health().await, Ok(()));
+        // As a scrape holds it that waits for a shard.
+        let scrape = metrics.session.lock().await;
+        let told = tokio::time::timeout(10 * HEALTH_WAIT, metrics.health()).await;
+        let told = told.expect("nobody waits for a scrape").unwrap_err();
+        assert!(told.contains("have not answered for 2 seconds"), "{told}");
+        drop(scrape);
+        assert_eq!(metrics.health().await, Ok(()));
+        database.close().await.unwrap();
+    }
+}

@@ -111,6 +111,22 @@ fn batch_of(schema: &SchemaRef, rows: Vec<Row>, now: i32) -> RecordBatch {
     builder.finish().unwrap()
 }
 
+/// As a clock shows it that has no smaller unit, before 1970 too.
+#[test]
+fn a_time_in_a_finer_unit_is_rounded_down() {
+    use arrow::array::{Array, TimestampMicrosecondArray, TimestampNanosecondArray};
+    let micros = [1001_i64, 999, 0, -1, -999, -1000, -1001];
+    let wanted = [1, 0, 0, -1, -1, -1, -2].map(|ms| Some(Value::Timestamp(ms)));
+    let nanos = micros.map(|micros| micros * 1000);
+    let nanos = TimestampNanosecondArray::from(nanos.to_vec());
+    let micros = TimestampMicrosecondArray::from(micros.to_vec());
+    for column in [&micros as &dyn Array, &nanos] {
+        let found = |row| value_at(column, row, &DataType::Timestamp).unwrap();
+        let found: Vec<Option<Value>> = (0..column.len()).map(found).collect();
+        assert_eq!(found, wanted, "{}", column.data_type());
+    }
+}
+
 #[test]
 fn what_a_batch_holds_is_counted_in_every_kind_of_column() {
     const BYTES: usize = 10_000;

@@ -195,6 +195,27 @@ async fn inserts_of_one_row_in_a_batch_are_one_row_of_all_their_columns() {
 }
 
 #[tokio::test]
+async fn inserts_of_one_partition_in_a_batch_keep_each_others_static_columns() {
+    let mut wider = definition();
+    for name in ["s", "t"] {
+        wider.columns.push(column(name, DataType::BigInt, ColumnKind::Static));
+    }
+    let (_directory, database, schema) = open(wider).await;
+    let mut batch = WriteBatch::new(10);
+    for (row, name) in [(1, "s"), (2, "t"), (3, "v")] {
+        let value = Some(Value::BigInt(i64::from(row)));
+        batch.insert(&schema, row_key(&schema, "a", row), &[(name, value)]).unwrap();
+    }
+    database.write(batch).await.unwrap();
+    for row in 1..=3 {
+        let found = database.get(&schema, row_key(&schema, "a", row)).await.unwrap().unwrap();
+        let statics = ["s", "t"].map(|name| found.value(name).unwrap());
+        assert_eq!(statics, [Some(Value::BigInt(1)), Some(Value::BigInt(2))], "row {row}");
+    }
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_batch_inserts_changes_and_deletes() {
     let (_directory, database, schema) = open(definition()).await;
     let at = |pk: &str, at| row_key(&schema, pk, at);

@@ -7,10 +7,31 @@ use super::*;
 const FRAGMENT: u64 = 1 << 10;
 const RUNS: i32 = 4;
 
+const STATIC: ColumnId = ColumnId(3);
+/// Stands for a null.
+const NULL: i64 = i64::MIN;
+
+/// The value of each row, and that of its static row.
 async fn everything(world: &World, past_cache: bool) -> Vec<i64> {
-    let columns = vec![ColumnId(2)];
+    let columns = vec![ColumnId(2), STATIC];
     let scan = ReadCommand { past_cache, columns, ..scan_of(&world.table(), 0) };
-    values(&world.database, scan).await
+    let batches: Vec<RecordBatch> = world.database.read(scan).try_collect().await.unwrap();
+    let values_of = |batch: &RecordBatch| {
+        let cells = (0..batch.num_rows()).flat_map(|row| [(row, 0), (row, 1)]);
+        let value = |(row, at): (usize, usize)| match crate::batch::value_at(
+            batch.column(at),
+            row,
+            &DataType::BigInt,
+        )
+        .unwrap()
+        {
+            Some(Value::BigInt(value)) => value,
+            Some(other) => panic!("no bigint: {other:?}"),
+            None => NULL,
+        };
+        cells.map(value).collect::<Vec<_>>()
+    };
+    batches.iter().flat_map(values_of).collect()
 }
 
 fn partition(at: i32) -> String {
@@ -18,9 +39,12 @@ fn partition(at: i32) -> String {
 }
 
 /// Runs of several fragments each, over the same partitions. Each has rows of its own, newer values
-/// of rows of the others, and deletions of older rows, which are past their grace.
+/// of rows of the others, and deletions of older rows, which are past their grace; the same of
+/// static values.
 async fn some_runs(world: &World, partitions: i32) {
-    let table = world.database.create_table(quiet(60), false).await.unwrap();
+    let mut definition = quiet(60);
+    definition.columns.push(column("s", DataType::BigInt, ColumnKind::Static));
+    let table = world.database.create_table(definition, false).await.unwrap();
     for run in 0..RUNS {
         let timestamp = i64::from(run) + 1;
         let mut writes = Vec::new();
@@ -33,6 +57,17 @@ async fn some_runs(world: &World, partitions: i32) {
             // Of each partition some runs delete what older ones wrote.
             if (at + run) % 2 == 1 {
                 writes.push(delete(&table, &name, (at + run) % 8, timestamp));
+            }
+            let fixed = match (at + run) % 3 {
+                0 => Some(Cell::live(timestamp, i64::from(run * 100 + at).to_be_bytes())),
+                1 => Some(Cell::deleted(timestamp, START)),
+                _ => None,
+            };
+            if let Some(cell) = fixed {
+                let mut of_partition = Mutation::new(table.id, key(&table, &name));
+                let cells = vec![(STATIC, cell)];
+                of_partition.static_row = Some(Row { cells, ..Row::default() });
+                writes.push(of_partition);
             }
             if at % 7 == run {
                 let mut all = Mutation::new(table.id, key(&table, &name));
@@ -59,6 +94,8 @@ fn disk_of_runs(partitions: i32) -> (SimulatedDisk, Vec<i64>, BTreeSet<u64>) {
         (wanted, numbers)
     });
     assert!(numbers.len() >= 4 * RUNS as usize, "{numbers:?} are too few fragments");
+    let nulls = wanted.iter().filter(|value| **value == NULL).count();
+    assert!((100..wanted.len() / 2).contains(&nulls), "{nulls} of {} are null", wanted.len());
     (disk, wanted, numbers)
 }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::admission::{LevelOptions, Workload};
 use crate::config::LEVELS_MAX;
+use crate::database::shard::Shard;
 use crate::error::Error;
 
 fn options(timeout_ms: u64, shares: u32) -> LevelOptions {
@@ -41,6 +42,27 @@ async fn levels_stay_over_a_restart_and_none_takes_the_id_of_another() {
     database.create_service_level("gold", options(50, 200), false).await.unwrap();
     let fresh = database.catalog().service_level("gold").unwrap();
     assert_ne!(fresh.id, gold.id, "work of the level that is gone must not count as the new one's");
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn every_shard_knows_what_is_set_of_a_level_now() {
+    let directory = tempfile::tempdir().unwrap();
+    let options_of = || Options { shards: Some(2), ..Options::new(directory.path()) };
+    let database = Database::open(options_of()).await.unwrap();
+    database.create_service_level("gold", options(50, 200), false).await.unwrap();
+    let level = database.catalog().service_level("gold").unwrap().id;
+    let shares = async |database: &Database| {
+        let of_shard = move |shard: &Shard| shard.admission.shares(level);
+        database.of_shards("shares", of_shard).await.unwrap()
+    };
+    assert_eq!(shares(&database).await, [200, 200]);
+    let change = |options: &mut LevelOptions| options.shares = Some(300);
+    database.alter_service_level("gold", change).await.unwrap();
+    assert_eq!(shares(&database).await, [300, 300]);
+    database.close().await.unwrap();
+    let database = Database::open(options_of()).await.unwrap();
+    assert_eq!(shares(&database).await, [300, 300]);
     database.close().await.unwrap();
 }
 

@@ -68,6 +68,33 @@ async fn roles_and_grants_stay_over_a_restart_and_go_with_what_they_are_on() {
 }
 
 #[tokio::test]
+async fn what_is_revoked_is_the_grant_on_that_resource_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open_in(&directory).await;
+    database.create_keyspace("k", false).await.unwrap();
+    database.create_table(table("k", "t"), false).await.unwrap();
+    database.create_role("ann", RoleOptions::default(), false).await.unwrap();
+    let all = [Resource::AllKeyspaces, Resource::keyspace("k"), Resource::table("k", "t")];
+    for revoked in &all {
+        for resource in &all {
+            let both = [Permission::Select, Permission::Modify];
+            database.grant(&both, resource, "ann").await.unwrap();
+        }
+        database.revoke(&[Permission::Select], revoked, "ann").await.unwrap();
+        let role = database.catalog().roles().get("ann").unwrap().clone();
+        let has = |permission, resource: &Resource| {
+            let mut grants = role.grants.iter();
+            grants.any(|grant| grant.permission == permission && grant.resource == *resource)
+        };
+        for resource in &all {
+            assert_eq!(has(Permission::Select, resource), resource != revoked, "{revoked}");
+            assert!(has(Permission::Modify, resource), "{revoked}, {resource}");
+        }
+    }
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn what_no_role_can_be_or_have_is_refused_and_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let database = open_in(&directory).await;

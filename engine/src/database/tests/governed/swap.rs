@@ -368,8 +368,12 @@ fn a_canary_that_is_better_goes_on_to_all_shards() {
         let came_to = report.trial_text().unwrap();
         assert!(came_to.starts_with("took over: a gain of "), "{came_to}");
         assert_eq!(database.policy_exits().await.unwrap(), []);
+        // It goes after a minute, also where the new one was tried first.
+        life.clock.advance(Duration::from_secs(61));
+        life.sleep(Duration::from_millis(200)).await;
+        assert_eq!(life.state("fifo").await, "loaded");
         let back = database.roll_back_cache_policy().await.unwrap();
-        assert_eq!(back.policy, "fifo");
+        assert_eq!((back.policy.as_str(), back.was_kept), ("fifo", false));
     });
 }
 

@@ -84,6 +84,27 @@ async fn a_row_is_inserted_once_wherever_it_lies() {
 }
 
 #[tokio::test]
+async fn a_static_row_alone_is_no_row() {
+    let (_directory, database, schema) = open(Durability::Sync).await;
+    let mut of_partition = Mutation::new(schema.id, key(&schema, "a"));
+    let cells = vec![(ColumnId(3), Cell::live(1, *b"static"))];
+    of_partition.static_row = Some(Row { cells, ..Row::default() });
+    database.apply(of_partition).await.unwrap();
+    for source in ["memtable", "SSTable", "cache"] {
+        if source == "SSTable" {
+            database.flush(None).await.unwrap();
+            database.invalidate_cache(None).await.unwrap();
+        }
+        let update = insert(&schema, "a", 1, 10, database.timestamp_us());
+        let there = write_if(&database, update, on_row(&schema, 1, Condition::Exists)).await;
+        assert!(!there.unwrap().is_applied(), "{source}");
+    }
+    assert!(insert_new(&database, &schema, ("a", 1, 10)).await.is_applied());
+    assert!(!insert_new(&database, &schema, ("a", 1, 20)).await.is_applied());
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_row_that_has_expired_is_not_there() {
     let directory = tempfile::tempdir().unwrap();
     let clock = SimulatedClock::new(1_700_000_000_000_000);

@@ -347,6 +347,16 @@ async fn with_its_right_each_statement_runs_and_with_another_it_does_not() {
         (vec![(Modify, &t), (Select, &u)], "INSERT INTO t (pk, v) SELECT pk, 7 FROM k.u"),
         (vec![(Modify, &t)], "EXPLAIN DELETE FROM t WHERE pk = 1"),
         (vec![(Modify, &k)], "BEGIN BATCH DELETE FROM k.u WHERE pk = 2; APPLY BATCH"),
+        (
+            vec![(Modify, &t), (Modify, &u)],
+            "BEGIN BATCH INSERT INTO t (pk, v) VALUES (1, abs(-7)); \
+             INSERT INTO k.u (pk, v) VALUES (2, repeat('x', 2)); APPLY BATCH",
+        ),
+        (
+            vec![(Modify, &t), (Modify, &u)],
+            "BEGIN BATCH INSERT INTO t (pk, v) VALUES (1, 7); \
+             INSERT INTO k.u (pk, v) VALUES (2, 'xx'); APPLY BATCH",
+        ),
         (vec![(Alter, &t)], "ALTER TABLE t WITH comment = 'x'"),
         (vec![(Create, &k)], "CREATE TABLE k.x (a int PRIMARY KEY)"),
         (

@@ -39,6 +39,13 @@ async fn sorted(world: &World, text: &str) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_rows_of_each_partition_are_those_that_a_window_numbers() {
     let world = world().await;
+    // More rows than a batch has.
+    world
+        .run(
+            "INSERT INTO t (pk, ck, v) SELECT 11, n, 'v' || (n % 3) \
+             FROM generate_series(0, 399) AS r(n)",
+        )
+        .await;
     for read in ["memory", "files", "cache"] {
         if read == "files" {
             world.run("FLUSH t").await;
