@@ -386,16 +386,14 @@ impl Session {
     async fn begin_writes(
         &self,
         writes: &mut InFlight,
-        mut rows: Vec<Mutation>,
+        rows: Vec<Mutation>,
         bytes: usize,
     ) -> Result<()> {
         let bytes_of_row = bytes / rows.len().max(1);
         let database = self.database.under(self.write_terms());
-        while !rows.is_empty() {
-            let rest = rows.split_off(rows.len().min(WRITE_ROWS_MAX));
-            let rows = std::mem::replace(&mut rows, rest);
-            let bytes = bytes_of_row * rows.len();
-            writes.begin(database.apply_many(rows), bytes).await?;
+        for part in at_once(rows) {
+            let bytes = bytes_of_row * part.len();
+            writes.begin(database.apply_many(part), bytes).await?;
         }
         Ok(())
     }
@@ -518,15 +516,22 @@ pub(super) fn row_refused(refused: RowError, before: u64) -> QueryError {
 /// Writes rows, as far as they are begun by the deadline.
 pub(super) async fn write_rows(
     database: &Database,
-    mut rows: Vec<Mutation>,
+    rows: Vec<Mutation>,
     terms: Terms,
 ) -> Result<()> {
-    while !rows.is_empty() {
-        let rest = rows.split_off(rows.len().min(WRITE_ROWS_MAX));
-        let rows = std::mem::replace(&mut rows, rest);
-        database.under(terms).apply_many(rows).await?;
+    for part in at_once(rows) {
+        database.under(terms).apply_many(part).await?;
     }
     Ok(())
+}
+
+/// Rows in parts that are written with one call each.
+fn at_once(mut rows: Vec<Mutation>) -> impl Iterator<Item = Vec<Mutation>> {
+    std::iter::from_fn(move || {
+        let rest = rows.split_off(rows.len().min(WRITE_ROWS_MAX));
+        let part = std::mem::replace(&mut rows, rest);
+        (!part.is_empty()).then_some(part)
+    })
 }
 
 /// Two rows of a batch, or of it and an earlier one, have one key and one timestamp and differ.
