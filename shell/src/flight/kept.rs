@@ -1,29 +1,37 @@
-//! What calls have in common and is worth to be kept: prepared statements, and schemas as they are
-//! sent.
+//! What calls have in common and is worth to be kept: prepared statements, schemas as they are
+//! sent, and parameters that one call after another brings.
 //!
 //! Invariant: it is bounded, and a call that finds nothing makes it again. Clients carry all that a
 //! call depends on.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::writer::IpcWriteOptions;
-use arrow_flight::{IpcMessage, SchemaAsIpc};
+use arrow_flight::{FlightData, IpcMessage, SchemaAsIpc};
 use prost::bytes::Bytes;
 use tonic::Status;
 
 use super::outgoing::Form;
+use super::ticket::Bound;
 use crate::query::Plans;
 
 /// Schemas that are kept.
 const SCHEMAS_MAX: usize = 1024;
+/// Rows of parameters that are kept: one execution brings the same ones three times.
+const PARAMETERS_MAX: usize = 1024;
+/// Largest of them, bytes in memory.
+const PARAMETERS_BYTES_MAX: usize = 4 << 10;
 
 /// See the head of this file.
 pub(super) struct Kept {
     pub plans: Plans,
     schemas: Mutex<HashMap<(usize, Form), (SchemaRef, Sent)>>,
+    /// By what handles and tickets hold of them.
+    parameters: Mutex<HashMap<Bytes, RecordBatch>>,
 }
 
 /// The schema of rows as they are sent.
@@ -32,19 +40,60 @@ pub(super) struct Sent {
     pub schema: SchemaRef,
     /// The same as an IPC message.
     pub bytes: Bytes,
+    /// The same as the first message of a stream.
+    pub message: FlightData,
 }
 
 impl Sent {
     /// Of rows that leave as they are.
     pub(super) fn of(schema: SchemaRef) -> Result<Self, Status> {
         let bytes = ipc(&schema)?;
-        Ok(Sent { schema, bytes })
+        let message = SchemaAsIpc::new(&schema, &IpcWriteOptions::default()).into();
+        Ok(Sent { schema, bytes, message })
     }
 }
 
 impl Kept {
     pub(super) fn new() -> Self {
-        Kept { plans: Plans::new(), schemas: Mutex::default() }
+        Kept { plans: Plans::new(), schemas: Mutex::default(), parameters: Mutex::default() }
+    }
+
+    /// A statement with these rows of parameters.
+    pub(super) fn bind(&self, bound: Bound, rows: &RecordBatch) -> Result<Bound, Status> {
+        let bound = bound.with_rows(rows)?;
+        self.keep_rows(&bound, rows);
+        Ok(bound)
+    }
+
+    /// The rows of parameters that are bound to a statement.
+    pub(super) fn rows(&self, bound: &Bound) -> Result<Option<RecordBatch>, Status> {
+        let Some(parameters) = &bound.parameters else { return Ok(None) };
+        let known = self.parameters().get(parameters).cloned();
+        if known.is_some() {
+            return Ok(known);
+        }
+        let rows = bound.rows()?;
+        if let Some(rows) = &rows {
+            self.keep_rows(bound, rows);
+        }
+        Ok(rows)
+    }
+
+    fn keep_rows(&self, bound: &Bound, rows: &RecordBatch) {
+        let Some(parameters) = &bound.parameters else { return };
+        // A batch that a client sent holds all of its message.
+        if parameters.len() + rows.get_array_memory_size() > PARAMETERS_BYTES_MAX {
+            return;
+        }
+        let mut kept = self.parameters();
+        if kept.len() >= PARAMETERS_MAX {
+            kept.clear();
+        }
+        kept.insert(parameters.clone(), rows.clone());
+    }
+
+    fn parameters(&self) -> MutexGuard<'_, HashMap<Bytes, RecordBatch>> {
+        self.parameters.lock().expect("no one panics while holding parameters")
     }
 
     /// How the schema of a statement is sent. It is encoded once while its statement lasts.
@@ -76,6 +125,7 @@ pub(super) fn ipc(schema: &Schema) -> Result<Bytes, Status> {
 
 #[cfg(test)]
 mod tests {
+    use arrow::array::Int64Array;
     use arrow::datatypes::{DataType, Field};
 
     use super::*;
@@ -96,6 +146,39 @@ mod tests {
         let other = kept.sent(text, &own).unwrap();
         assert_eq!(*other.schema.field(0).data_type(), DataType::Utf8);
         assert_eq!(other.bytes, ipc(&other.schema).unwrap());
+    }
+
+    fn numbers(numbers: Vec<i64>) -> RecordBatch {
+        let column = Arc::new(Int64Array::from(numbers)) as _;
+        RecordBatch::try_from_iter([("$1", column)]).unwrap()
+    }
+
+    #[test]
+    fn parameters_are_those_that_were_bound_whether_they_are_kept_or_not() {
+        let kept = Kept::new();
+        for number in 0..2 * PARAMETERS_MAX as i64 + 7 {
+            let rows = numbers(vec![number]);
+            let bound = kept.bind(Bound::default(), &rows).unwrap();
+            assert_eq!(kept.rows(&bound).unwrap(), Some(rows));
+        }
+        let count = kept.parameters().len();
+        assert!((1..=PARAMETERS_MAX).contains(&count), "{count}");
+        let rows = numbers(vec![-1]);
+        let other = Bound::default().with_rows(&rows).unwrap();
+        assert_eq!(kept.rows(&other).unwrap(), Some(rows));
+        assert!(kept.parameters().contains_key(other.parameters.as_ref().unwrap()));
+        assert_eq!(kept.rows(&Bound::default()).unwrap(), None);
+    }
+
+    #[test]
+    fn parameters_that_hold_much_memory_are_not_kept() {
+        let many = numbers(vec![7; PARAMETERS_BYTES_MAX / 8]);
+        for rows in [many.slice(0, 1), many] {
+            let kept = Kept::new();
+            let bound = kept.bind(Bound::default(), &rows).unwrap();
+            assert_eq!(kept.parameters().len(), 0, "{} rows", rows.num_rows());
+            assert_eq!(kept.rows(&bound).unwrap(), Some(rows));
+        }
     }
 
     #[test]

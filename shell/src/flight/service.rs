@@ -368,8 +368,8 @@ impl FlightSqlService for Service {
         let (size, own) = (Size::of(&query.bound.text), Arc::clone(&session));
         let work = async move { statement::redeem(&own, query).await };
         let planned = fetch.unless_cancelled(self.0.planning().run(size, work));
-        let (schema, rows) = planned.await?;
-        Ok(encode(schema, hold(fetch.rows(rows), session)))
+        let (sent, rows) = planned.await?;
+        Ok(encode(sent, hold(fetch.rows(rows), session)))
     }
 
     async fn do_put_statement_update(
@@ -778,6 +778,6 @@ fn not_offered(type_url: &str) -> Status {
 
 /// The rows of something that is done.
 fn done(outcome: Outcome) -> Rows {
-    let (schema, rows) = statement::result(outcome)?;
-    Ok(encode(schema, rows))
+    let (sent, rows) = statement::result(outcome)?;
+    Ok(encode(sent, rows))
 }

@@ -87,10 +87,14 @@ async fn describe(
 }
 
 /// The rows that are bound to a statement, if it takes any.
-fn bound_rows(bound: &Bound, statement: &Statement) -> Result<Option<RecordBatch>, Status> {
+fn bound_rows(
+    session: &FlightSession,
+    bound: &Bound,
+    statement: &Statement,
+) -> Result<Option<RecordBatch>, Status> {
     match statement.parameter_count() {
         0 => Ok(None),
-        _ => bound.rows(),
+        _ => session.kept.rows(bound),
     }
 }
 
@@ -101,7 +105,7 @@ pub(super) async fn plan(
     (form, endpoints): (Form, Endpoints),
 ) -> Result<Planned, Status> {
     let prepared = prepared(session, &bound)?;
-    let rows = bound_rows(&bound, prepared.statement())?;
+    let rows = bound_rows(session, &bound, prepared.statement())?;
     let made = session.query.made(&prepared);
     if let Some(short) = made.short() {
         session.query.allow_made(&made).map_err(|error| status(&error))?;
@@ -172,7 +176,7 @@ pub(super) async fn schema(
     form: Form,
 ) -> Result<Bytes, Status> {
     let prepared = prepared(session, bound)?;
-    let rows = bound_rows(bound, prepared.statement())?;
+    let rows = bound_rows(session, bound, prepared.statement())?;
     let description = describe(session, &prepared, rows.as_ref()).await?;
     match description.returns_rows {
         true => session.kept.sent(form, &description.schema).map(|sent| sent.bytes),
@@ -285,7 +289,7 @@ pub(super) async fn bind(
 ) -> Result<Bound, Status> {
     let prepared = prepared(session, &bound)?;
     match fitting(session, &prepared, rows).await? {
-        Some(rows) => bound.with_rows(&rows),
+        Some(rows) => session.kept.bind(bound, &rows),
         None => Ok(bound),
     }
 }
@@ -329,7 +333,7 @@ pub(super) async fn update(
     let prepared = prepared(session, &bound)?;
     let rows = match rows {
         Some(rows) => fitting(session, &prepared, rows).await?,
-        None => bound_rows(&bound, prepared.statement())?,
+        None => bound_rows(session, &bound, prepared.statement())?,
     };
     let outcome = run(session, &bound, &prepared, rows.as_ref()).await?;
     Ok(match outcome.kind {
@@ -380,7 +384,12 @@ pub(super) fn answers(bytes: &Bytes) -> Result<Outcome, Status> {
 }
 
 /// What a ticket of something that is done stands for: a row that says so.
-pub(super) fn result(outcome: Outcome) -> Result<(SchemaRef, Rows), Status> {
+pub(super) fn result(outcome: Outcome) -> Result<(Sent, Rows), Status> {
+    let (schema, rows) = rows_of(outcome)?;
+    Ok((Sent::of(schema)?, rows))
+}
+
+fn rows_of(outcome: Outcome) -> Result<(SchemaRef, Rows), Status> {
     let (schema, rows) = outcome.into_rows().map_err(|error| status(&error))?;
     Ok((schema, rows.map_err(|error| status(&error)).boxed()))
 }
@@ -389,10 +398,7 @@ pub(super) fn result(outcome: Outcome) -> Result<(SchemaRef, Rows), Status> {
 ///
 /// Errors: FAILED_PRECONDITION when the schema is no longer what the client was told, and where the
 /// rows are in other parts.
-pub(super) async fn redeem(
-    session: &FlightSession,
-    query: Query,
-) -> Result<(SchemaRef, Rows), Status> {
+pub(super) async fn redeem(session: &FlightSession, query: Query) -> Result<(Sent, Rows), Status> {
     let text = |error: QueryError| status(&error);
     let Query { bound, schema, form, shard, parts, .. } = query;
     let shards = session.query.database().shard_count();
@@ -403,7 +409,7 @@ pub(super) async fn redeem(
         )));
     }
     let prepared = prepared(session, &bound)?;
-    let rows = bound_rows(&bound, prepared.statement())?;
+    let rows = bound_rows(session, &bound, prepared.statement())?;
     let outcome = match shard {
         None => session.query.query_prepared(&prepared, rows.as_ref()).await,
         Some(shard) => session.query.query_part(&prepared, rows.as_ref(), shard).await,
@@ -411,16 +417,16 @@ pub(super) async fn redeem(
     let outcome = outcome.map_err(text)?;
     let sent = session.kept.sent(form, &outcome.schema)?;
     let promised = match sent.bytes == schema {
-        true => sent.schema,
-        false => promised(&schema, &sent.schema)?,
+        true => sent,
+        false => Sent::of(promised(&schema, &sent.schema)?)?,
     };
-    let rows = sent_rows(outcome, form, Arc::clone(&promised))?;
+    let rows = sent_rows(outcome, form, Arc::clone(&promised.schema))?;
     Ok((promised, rows))
 }
 
 /// The rows of an outcome under the schema that its client was told.
 fn sent_rows(outcome: Outcome, form: Form, told: SchemaRef) -> Result<Rows, Status> {
-    let (_, rows) = result(outcome)?;
+    let (_, rows) = rows_of(outcome)?;
     let rows = rows.map(move |batch| {
         form.batch(&batch?, &told).map_err(|error| match error {
             // A value that the type which is sent does not hold.

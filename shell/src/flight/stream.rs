@@ -3,20 +3,27 @@
 //! Invariant: a result is pulled as fast as the client reads; nothing is collected on the way.
 //! Dropping the response stream drops the statement.
 
+use std::future::ready;
+
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
-use arrow::datatypes::SchemaRef;
+use arrow::ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
 use arrow_flight::FlightData;
 use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::error::FlightError;
 use arrow_flight::sql::server::PeekableFlightDataStream;
 use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt};
+use futures::{StreamExt, TryStreamExt, stream};
 use tonic::{Response, Status};
 
 use super::error::invalid;
+use super::kept::Sent;
 use super::running::Rows;
+use crate::query::column_bytes;
+
+/// Rows of about so many bytes are one message: clients take 4 MiB by default.
+const MESSAGE_BYTES: usize = 2 << 20;
 
 /// Most rows of parameters that may be bound at once.
 const PARAMETER_ROWS_MAX: usize = 1_000_000;
@@ -27,15 +34,46 @@ const PARAMETER_BYTES_MAX: usize = 256 << 20;
 pub(super) type DoGet = BoxStream<'static, Result<FlightData, Status>>;
 
 /// Rows of a statement as the answer of a DoGet.
-pub(super) fn encode(schema: SchemaRef, rows: Rows) -> Response<DoGet> {
-    let batches = rows.map_err(FlightError::from);
-    let encoded = FlightDataEncoderBuilder::new().with_schema(schema).build(batches);
-    Response::new(encoded.map_err(Status::from).boxed())
+pub(super) fn encode(sent: Sent, rows: Rows) -> Response<DoGet> {
+    let mut context = IpcWriteContext::default();
+    let pieces = rows.flat_map(|batch| {
+        let of_batch = |batch| pieces(&batch).into_iter().map(Ok).collect();
+        stream::iter(batch.map_or_else(|status| vec![Err(status)], of_batch))
+    });
+    // No message without rows.
+    let pieces = pieces.try_filter(|piece| ready(piece.num_rows() > 0));
+    let messages = pieces.map(move |piece| encode_piece(&piece?, &mut context));
+    Response::new(stream::iter([Ok(sent.message)]).chain(messages).boxed())
+}
+
+/// A batch in pieces of about [`MESSAGE_BYTES`].
+pub(super) fn pieces(batch: &RecordBatch) -> Vec<RecordBatch> {
+    let bytes: usize = batch.columns().iter().map(column_bytes).sum();
+    let count = bytes.div_ceil(MESSAGE_BYTES).clamp(1, batch.num_rows().max(1));
+    let rows = batch.num_rows().div_ceil(count).max(1);
+    let starts = (0..batch.num_rows().max(1)).step_by(rows);
+    starts.map(|start| batch.slice(start, rows.min(batch.num_rows() - start))).collect()
+}
+
+/// The message of a piece of a batch; a stream has one `context`.
+///
+/// Errors: INTERNAL for rows that cannot be encoded.
+pub(super) fn encode_piece(
+    piece: &RecordBatch,
+    context: &mut IpcWriteContext,
+) -> Result<FlightData, Status> {
+    // What leaves has no dictionaries.
+    let mut dictionaries = DictionaryTracker::new(false);
+    let options = IpcWriteOptions::default();
+    let (_, encoded) = IpcDataGenerator::default()
+        .encode(piece, &mut dictionaries, &options, context)
+        .map_err(|error| Status::internal(error.to_string()))?;
+    Ok(encoded.into())
 }
 
 /// Rows that keep `holder` until they are all read or nobody reads them any more.
 pub(super) fn hold(rows: Rows, holder: impl Send + 'static) -> Rows {
-    futures::stream::unfold((rows, holder), |(mut rows, holder)| async move {
+    stream::unfold((rows, holder), |(mut rows, holder)| async move {
         rows.next().await.map(|batch| (batch, (rows, holder)))
     })
     .boxed()
@@ -44,14 +82,16 @@ pub(super) fn hold(rows: Rows, holder: impl Send + 'static) -> Rows {
 /// One batch at hand as the answer of a DoGet.
 pub(super) fn encode_batch(batch: RecordBatch) -> Response<DoGet> {
     let schema = batch.schema();
-    encode(schema, futures::stream::iter([Ok(batch)]).boxed())
+    let batches = stream::iter([Ok(batch)]);
+    let encoded = FlightDataEncoderBuilder::new().with_schema(schema).build(batches);
+    Response::new(encoded.map_err(Status::from).boxed())
 }
 
 /// Batches that a client sends.
 pub(super) fn decode(
     data: PeekableFlightDataStream,
 ) -> BoxStream<'static, Result<RecordBatch, Status>> {
-    let data = data.map_err(FlightError::from).filter(|data| std::future::ready(!is_bare(data)));
+    let data = data.map_err(FlightError::from).filter(|data| ready(!is_bare(data)));
     FlightRecordBatchStream::new_from_flight_data(data).map_err(no_rows).boxed()
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
-use arrow::ipc::writer::IpcWriteOptions;
+use arrow::ipc::writer::{IpcWriteContext, IpcWriteOptions};
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::sql::{
     ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult, Any,
@@ -24,6 +24,7 @@ use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
 use super::super::error::invalid;
+use super::super::stream::encode_piece;
 use super::answer::Answer;
 
 /// Messages that wait to be sent; then callers wait.
@@ -102,7 +103,7 @@ impl Exchange {
     /// Errors: those of the statement, after which the exchange goes on; UNAVAILABLE when the
     /// stream has ended.
     pub async fn execute(&self, parameters: &RecordBatch) -> Result<Vec<RecordBatch>, Status> {
-        let message = super::encode(parameters)?;
+        let message = encode_piece(parameters, &mut IpcWriteContext::default())?;
         // Room for both messages of a first call.
         let room = self.requests.reserve_many(2).await;
         let mut room = room.map_err(|_| self.calls.end())?;

@@ -15,11 +15,11 @@ pub mod client;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
+use arrow::ipc::writer::IpcWriteContext;
+use arrow_flight::FlightData;
 use arrow_flight::decode::{DecodedPayload, FlightDataDecoder};
 use arrow_flight::error::FlightError;
 use arrow_flight::sql::{Any, CommandPreparedStatementQuery, CommandPreparedStatementUpdate};
-use arrow_flight::{FlightData, SchemaAsIpc};
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 use prost::Message;
@@ -35,14 +35,11 @@ use super::running::Rows;
 use super::service::{Service, State};
 use super::session::Held;
 use super::statement;
-use super::stream::{DoGet, is_bare, no_rows};
+use super::stream::{DoGet, encode_piece, is_bare, no_rows, pieces};
 use super::ticket::Bound;
-use crate::query::column_bytes;
 
 /// Executions of one stream that run at once.
 const AT_ONCE: usize = 16;
-/// Rows of about so many bytes are one message: clients take 4 MiB by default.
-const MESSAGE_BYTES: usize = 2 << 20;
 
 /// A statement that one stream executes.
 struct Exchange {
@@ -76,7 +73,7 @@ pub(super) async fn exchange(
     let (size, own, text) = (Size::of(&bound.text), Arc::clone(&session), bound.clone());
     let work = async move { statement::told(&own, &text, form).await };
     let sent = state.planning().run(size, work).await?;
-    let schema = FlightData::from(SchemaAsIpc::new(&sent.schema, &IpcWriteOptions::default()));
+    let schema = sent.message.clone();
     let exchange = Arc::new(Exchange { state, session, bound, form, sent });
     let answers = parameters(first, data)
         .map(move |parameters| {
@@ -178,32 +175,16 @@ fn in_turn(rows: Rows, tag: Bytes, nothing: RecordBatch) -> impl Stream<Item = V
 /// Errors: INTERNAL for rows that cannot be encoded.
 fn messages(batch: &RecordBatch, tag: &Bytes, is_last: bool) -> Result<Vec<FlightData>, Status> {
     let pieces = pieces(batch);
+    let mut context = IpcWriteContext::default();
     let end = pieces.len();
     let message = |(number, piece): (usize, &RecordBatch)| {
         let answer = if is_last && number == end { Answer::Last } else { Answer::More };
-        Ok(FlightData { app_metadata: answer(tag.clone()).encode(), ..encode(piece)? })
+        Ok(FlightData {
+            app_metadata: answer(tag.clone()).encode(),
+            ..encode_piece(piece, &mut context)?
+        })
     };
     (1..).zip(&pieces).map(message).collect()
-}
-
-/// A batch in pieces of about [`MESSAGE_BYTES`].
-fn pieces(batch: &RecordBatch) -> Vec<RecordBatch> {
-    let bytes: usize = batch.columns().iter().map(column_bytes).sum();
-    let count = bytes.div_ceil(MESSAGE_BYTES).clamp(1, batch.num_rows().max(1));
-    let rows = batch.num_rows().div_ceil(count).max(1);
-    let starts = (0..batch.num_rows().max(1)).step_by(rows);
-    starts.map(|start| batch.slice(start, rows.min(batch.num_rows() - start))).collect()
-}
-
-fn encode(batch: &RecordBatch) -> Result<FlightData, Status> {
-    // What leaves has no dictionaries.
-    let (mut dictionaries, mut context) =
-        (DictionaryTracker::new(false), IpcWriteContext::default());
-    let options = IpcWriteOptions::default();
-    let (_, encoded) = IpcDataGenerator::default()
-        .encode(batch, &mut dictionaries, &options, &mut context)
-        .map_err(|error| Status::internal(error.to_string()))?;
-    Ok(encoded.into())
 }
 
 fn refusal(tag: Bytes, status: Status) -> FlightData {
