@@ -1,4 +1,4 @@
-//! COPY of files into a table, durable at its end.
+//! COPY of files into a table, and INSERT of what a query gives, durable at their end.
 
 use tidegate::query::{Session, SessionOptions};
 use tidegate_engine::{Database, Options};
@@ -26,6 +26,7 @@ pub async fn print(arguments: &Arguments) {
     for file in [&parquet, &csv] {
         session.execute(&format!("COPY source TO '{file}'")).await.unwrap();
     }
+    let mut copied = 0.0;
     for (what, file, bound) in [("Parquet", parquet, 500_000.0), ("CSV", csv, 350_000.0)] {
         let table = format!("of_{}", what.to_lowercase());
         session.execute(&format!("CREATE TABLE {table} {TABLE}")).await.unwrap();
@@ -35,6 +36,15 @@ pub async fn print(arguments: &Arguments) {
         let name = format!("COPY from {what}, rows of 100 bytes, synced");
         let target = Target::AtLeast(bound);
         Row { name: &name, unit: "rows/s", figure, baseline: None, target }.print(arguments);
+        copied = figure;
     }
+    // The same rows from a table, beside the last COPY.
+    session.execute(&format!("CREATE TABLE of_query {TABLE}")).await.unwrap();
+    let start = wall();
+    session.execute("INSERT INTO of_query SELECT * FROM source").await.unwrap();
+    let figure = count as f64 / (wall() - start).as_secs_f64();
+    let name = "INSERT … SELECT, rows of 100 bytes, synced";
+    let (baseline, target) = (Some(("COPY from CSV", copied)), Target::None);
+    Row { name, unit: "rows/s", figure, baseline, target }.print(arguments);
     database.close().await.unwrap();
 }

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
+use arrow::datatypes::Int64Type;
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::sql::client::FlightSqlServiceClient;
@@ -38,6 +39,9 @@ const ROWS_PER_PARTITION: i64 = 100;
 const BATCH_ROWS: i64 = 10_000;
 const TABLE: &str = "CREATE TABLE rows (pk bigint, ck bigint, v blob, PRIMARY KEY (pk, ck))";
 const POINT: &str = "SELECT v FROM rows WHERE pk = ? AND ck = ?";
+const PARTITION: &str = "SELECT ck FROM rows WHERE pk = ?";
+const CACHED: &str =
+    "SELECT CAST(sum(rows) AS BIGINT) FROM system.row_cache WHERE table_name = 'rows'";
 const INSERT: &str = "INSERT INTO rows (pk, ck, v) VALUES (?, ?, ?)";
 const SCAN: &str = "SELECT * FROM rows";
 
@@ -171,9 +175,12 @@ async fn execute(client: &mut Raw, handle: &Bytes, (pk, ck): (i64, i64)) -> Answ
     Answers { put, info, rows, exchange: Vec::new() }
 }
 
+fn numbers(value: i64) -> ArrayRef {
+    Arc::new(Int64Array::from(vec![value]))
+}
+
 fn key(pk: i64, ck: i64) -> RecordBatch {
-    let column = |value| Arc::new(Int64Array::from(vec![value])) as ArrayRef;
-    RecordBatch::try_from_iter([("$1", column(pk)), ("$2", column(ck))]).unwrap()
+    RecordBatch::try_from_iter([("$1", numbers(pk)), ("$2", numbers(ck))]).unwrap()
 }
 
 /// What an exchange of one execution is answered with: a schema, a row.
@@ -240,6 +247,28 @@ async fn point_reads(server: &Server, clients: usize, calls: usize, partitions: 
     let (cpu, taken) = (server.cpu() - cpu, wall() - start);
     let all = (clients * calls) as f64;
     (all / taken.as_secs_f64(), cpu.as_secs_f64() * 1e6 / all)
+}
+
+/// Reads every partition once, so that the row cache has all rows.
+async fn bring_in(server: &Server, partitions: i64) {
+    let mut sql = client(&server.address).await;
+    sql.execute_update("FLUSH rows".to_owned(), None).await.unwrap();
+    let mut client = raw(&server.address).await;
+    let handle = prepare(&mut client, PARTITION).await.unwrap();
+    let exchange = Exchange::open(&mut client, handle).await.unwrap();
+    let one = |pk| RecordBatch::try_from_iter([("$1", numbers(pk))]).unwrap();
+    let keys: Vec<RecordBatch> = (0..partitions).map(one).collect();
+    let mut answers = stream::iter(&keys).map(|key| exchange.execute(key)).buffered(IN_FLIGHT);
+    while let Some(rows) = answers.next().await {
+        let rows: usize = rows.unwrap().iter().map(RecordBatch::num_rows).sum();
+        // The first one has rows of others as well.
+        assert!(rows >= ROWS_PER_PARTITION as usize, "{rows} rows of a partition");
+    }
+    let info = sql.execute(CACHED.to_owned(), None).await.unwrap();
+    let ticket = info.endpoint[0].ticket.clone().unwrap();
+    let answer: Vec<_> = sql.do_get(ticket).await.unwrap().try_collect().await.unwrap();
+    let cached = answer[0].column(0).as_primitive::<Int64Type>().value(0);
+    assert!(cached >= partitions * ROWS_PER_PARTITION, "{cached} rows are in the cache");
 }
 
 async fn print_point_reads(arguments: &Arguments, server: &Server, partitions: i64, here: &Path) {
@@ -312,9 +341,12 @@ pub async fn print(arguments: &Arguments) {
     per_second("ingest by DoPut, rows of 100 bytes, synced", ingested, 400_000.0);
     let many = executemany(&server.address, 10_000).await;
     per_second("executemany, 10,000 rows, synced", many, 100_000.0);
+    bring_in(&server, count / ROWS_PER_PARTITION).await;
     print_point_reads(arguments, &server, count / ROWS_PER_PARTITION, directory.path()).await;
     print_idle(arguments, &server).await;
-    client(&server.address).await.execute_update("FLUSH rows".to_owned(), None).await.unwrap();
+    // Neither scan begins with rows in the cache.
+    server.stop();
+    let server = Server::start(&data);
     let scanned = scan(&server.address).await / 1e6;
     server.stop();
     let in_process = scan_in_process(&data).await / 1e6;
