@@ -429,6 +429,13 @@ fn the_tool_dumps_verifies_and_queries() {
         "{text}"
     );
     assert!(text.contains(": sound (") && message.contains("'none-Data.db'"), "{message}");
+    // A sound one behind it or before it changes nothing.
+    let (bad, sound) = (files.to_str().unwrap(), tombs.to_str().unwrap());
+    for all in [[bad, sound], [sound, bad]] {
+        let verified = tool(&["verify", all[0], all[1]]);
+        assert_eq!(verified.status.code(), Some(1), "{all:?}");
+        assert_eq!(out(&verified).matches(": sound (").count(), 1, "{all:?}");
+    }
     assert_eq!(tool(&["verify"]).status.code(), Some(2));
     let help = succeeded(&tool(&["verify", "--help"]));
     assert!(

@@ -157,3 +157,41 @@ fn a_node_that_is_killed_in_the_middle_ends_what_needs_it_and_keeps_what_it_ackn
         }
     });
 }
+
+#[test]
+fn what_a_role_defines_is_its_own_on_every_node() {
+    let cluster = Cluster::start(3);
+    threads().block_on(async {
+        let mut client = cluster.client(0).await;
+        for text in [
+            "CREATE TABLE t (k int PRIMARY KEY, v int)",
+            "CREATE ROLE ann WITH PASSWORD = 'a'",
+            "GRANT SELECT ON t TO ann",
+            "GRANT CREATE ON KEYSPACE default TO ann",
+        ] {
+            run(&mut client, text).await;
+        }
+        // One call: the next one needs a name.
+        let root = "CREATE ROLE root WITH PASSWORD = 'r' AND SUPERUSER = true AND LOGIN = true";
+        client.execute_update(root.to_owned(), None).await.unwrap();
+        client.handshake("root", "r").await.unwrap();
+        run(&mut client, "ALTER ROLE ann WITH LOGIN = true").await;
+        let mut ann = cluster.client(1).await;
+        ann.handshake("ann", "a").await.unwrap();
+        run(&mut ann, "CREATE VIEW v AS SELECT k FROM t").await;
+        for place in 0..3 {
+            let mut client = cluster.client(place).await;
+            client.handshake("root", "r").await.unwrap();
+            let owners = run(&mut client, "SELECT owner FROM system.views").await;
+            assert_eq!(owners, ["ann|"], "on node {}", name(place));
+        }
+        // A right that its owner loses is lost everywhere.
+        run(&mut client, "REVOKE SELECT ON t FROM ann").await;
+        for place in 0..3 {
+            let mut client = cluster.client(place).await;
+            client.handshake("root", "r").await.unwrap();
+            let error = refused(&mut client, "SELECT * FROM v").await;
+            assert!(error.contains("role 'ann'"), "{error}");
+        }
+    });
+}

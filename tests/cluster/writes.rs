@@ -58,3 +58,28 @@ fn a_logged_batch_reaches_a_node_that_was_down() {
         panic!("the rest of the batch does not come");
     });
 }
+
+#[test]
+fn each_write_of_a_batch_goes_to_the_table_that_it_names() {
+    const TABLES: [&str; 4] = ["first", "second", "first", "third"];
+    let cluster = Cluster::start(2);
+    threads().block_on(async {
+        let mut clients = cluster.clients().await;
+        for table in &TABLES[1..] {
+            let text = format!("CREATE TABLE {table} (k int PRIMARY KEY, v int)");
+            run(&mut clients[0], &text).await;
+        }
+        // Either node gets writes of all tables in one message, in turns.
+        let insert = |(k, table)| format!("INSERT INTO {table} (k, v) VALUES ({k}, {k}); ");
+        let inserts: String = (0..80).zip(TABLES.into_iter().cycle()).map(insert).collect();
+        run(&mut clients[0], &format!("BEGIN BATCH {inserts} APPLY BATCH")).await;
+        for table in &TABLES[1..] {
+            let of_table = |k: &usize| TABLES[k % TABLES.len()] == *table;
+            let wanted: Vec<String> = (0..80).filter(of_table).map(|k| format!("{k}|")).collect();
+            let text = format!("SELECT k FROM {table} ORDER BY k");
+            for client in &mut clients {
+                assert_eq!(run(client, &text).await, wanted, "{table}");
+            }
+        }
+    });
+}

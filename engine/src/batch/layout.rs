@@ -134,6 +134,7 @@ impl Layout {
 
 #[cfg(test)]
 mod tests {
+    use super::super::stamp::StampKind;
     use super::super::tests::table;
     use super::*;
 
@@ -151,6 +152,28 @@ mod tests {
             assert_eq!(own.columns, columns);
         }
         assert!(Rc::ptr_eq(&layout, &Layout::of(&schema, &both, &[])));
+    }
+
+    #[test]
+    fn a_layout_is_told_from_those_with_stamps_of_other_columns_or_kinds() {
+        let mut schema = TableSchema::clone(&table(&DataType::Int));
+        let other = Column { name: "w".into(), ..schema.columns[1].clone() };
+        schema.columns.push(other);
+        let schema = TableSchemaRef::new(schema);
+        let columns = [ColumnId(0)];
+        let stamp = |column, kind| Stamp { column: ColumnId(column), kind };
+        let all = [
+            vec![],
+            vec![stamp(1, StampKind::WriteTime)],
+            vec![stamp(2, StampKind::WriteTime)],
+            vec![stamp(2, StampKind::TimeToLive)],
+            vec![stamp(1, StampKind::WriteTime), stamp(2, StampKind::WriteTime)],
+        ];
+        for _ in 0..2 {
+            for stamps in &all {
+                assert_eq!(Layout::of(&schema, &columns, stamps).stamps, *stamps);
+            }
+        }
     }
 
     #[test]

@@ -43,6 +43,9 @@ fn what_was_recorded_is_known_after_power_cuts() {
         for id in 1..300 {
             let tables = BTreeMap::from([(TableId(id.into()), 7)]);
             let mut entries = vec![segment(id), manifest(u128::from(id % 5), id)];
+            if id == 2 {
+                entries.push(Entry::Catalog { version: 9 });
+            }
             if id % 2 == 0 {
                 entries.push(Entry::Finished { id, tables });
             }

@@ -93,6 +93,17 @@ mod tests {
     }
 
     #[test]
+    fn a_brief_names_the_shard_of_its_own_statement() {
+        let tables: [What; 2] = [Arc::new("ks.t"), Arc::new("ks.u")];
+        let mut brief = Brief::default();
+        for (table, shard) in [(0, 1), (0, 2), (1, 2), (1, 0), (0, 0)] {
+            brief.set_read(Some((shard, &tables[table])));
+            let ReadReport { what, shards } = brief.reads().pop().expect("it has one read");
+            assert_eq!((what, shards[0].0), (tables[table].to_string(), shard));
+        }
+    }
+
+    #[test]
     fn a_watch_that_somebody_has_or_that_knows_more_stays() {
         let clock: Arc<dyn Clock> = SimulatedClock::new(0);
         let begin = || Watch::of(&clock, Detail::Phases);

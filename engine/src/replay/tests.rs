@@ -119,6 +119,18 @@ fn admission_keeps_a_scan_from_the_cache() {
     }
 }
 
+/// With two victims asked for ahead, 2 is one of them when it is used again.
+#[test]
+fn a_victim_that_is_used_before_its_turn_stays() {
+    let reads = trace(&[1, 2, 3, 4, 2, 5, 2].map(|id| (id, 1)));
+    let clock = SimulatedClock::new(0);
+    let settings = Settings { ahead: 2, ..Settings::new(Capacity::Entries(3)) };
+    let outcome = Candidate::Lru.run(&reads, &settings, &*clock, &AtomicBool::new(false));
+    let lru = outcome.unwrap().unwrap();
+    // 1 2 3 | 4 puts 1 out, and 2 is next | 2 hits | 5 puts 3 out | 2 hits
+    assert_eq!((lru.hits, lru.evictions, lru.invalid_victims), (2, 2, 0));
+}
+
 #[test]
 fn a_replay_can_be_cancelled() {
     let reads = made("loop:ids=2000,requests=4000");

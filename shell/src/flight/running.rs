@@ -155,6 +155,19 @@ mod tests {
         assert!(running.lock().fetches.is_empty());
     }
 
+    #[tokio::test]
+    async fn all_who_fetch_a_query_are_told_that_it_is_cancelled() {
+        let running = Arc::new(Running::default());
+        let id = Bytes::from_static(b"one");
+        let fetches = [(); 3].map(|()| running.begin(id.clone()).unwrap());
+        running.cancel(&id, 0, 1);
+        for fetch in fetches {
+            let refused = fetch.unless_cancelled(async { Ok(1) }).await.unwrap_err();
+            assert_eq!(refused.code(), Code::Cancelled);
+        }
+        assert!(running.lock().fetches.is_empty());
+    }
+
     #[test]
     fn cancelled_queries_are_forgotten_when_their_tickets_have_expired() {
         let running = Arc::new(Running::default());

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use futures::TryStreamExt;
+use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use object_store::{ObjectStore, ObjectStoreExt};
 
@@ -106,6 +107,25 @@ async fn what_was_cut_short_or_changed_is_no_snapshot() {
     let empty = list::List::new(Vec::new()).encode();
     store.put(&list, empty.into()).await.unwrap();
     assert!(restore(7).await.contains("its list has no catalog"));
+}
+
+/// A short file is written when it ends.
+#[tokio::test]
+async fn a_file_that_cannot_be_sent_ends_the_snapshot() {
+    let directory = tempfile::tempdir().unwrap();
+    let [from, to] = ["from", "to"].map(|name| directory.path().join(name));
+    folder(&from);
+    for broken in ["policies", "data"] {
+        let below = to.join(broken);
+        fs::create_dir_all(&below).unwrap();
+        // Nothing can be made below a link to nowhere.
+        std::os::unix::fs::symlink("/nowhere/at/all", below.join(broken)).unwrap();
+        let store = LocalFileSystem::new_with_prefix(&to).unwrap();
+        let place = Place::within(Arc::new(store), broken);
+        let told = place.send(&from, &mute).await.unwrap_err();
+        assert!(told.contains(broken) && told.contains("is no snapshot"), "{told}");
+        assert!(!below.join("SNAPSHOT").exists());
+    }
 }
 
 #[test]

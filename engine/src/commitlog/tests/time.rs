@@ -1,6 +1,8 @@
 //! What the clock decides: periodic syncs, and ids of segments that never come back.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use super::*;
 use crate::ledger::Ledger;
@@ -134,6 +136,45 @@ fn a_chunk_that_lands_during_a_sync_is_durable_after_the_next_tick() {
         });
     }
     assert!(met > 5, "only {met} chunks landed while a sync was under way");
+}
+
+/// A full disk does not poison the log: when there is room, ticks sync again.
+#[test]
+fn a_tick_that_finds_no_room_is_not_the_last_that_syncs() {
+    run(async {
+        let clock = SimulatedClock::new(START_US);
+        let disk = SimulatedDisk::new(1);
+        let options = options(Durability::Periodic { ms: 10 });
+        let log = Commitlog::open(disk.shared(), clock.clone(), options).await.unwrap();
+        append(&log, &mutation(1, 0, 10)).await.unwrap();
+        log.sync().await.unwrap();
+        let used = disk.files().iter().map(|(_, bytes)| bytes).sum();
+        disk.set_faults(Faults { capacity_bytes: Some(used), ..Faults::default() });
+        for number in 1.. {
+            assert!(number < 100, "the disk must get full");
+            let record = mutation(1, number, 3000);
+            let mut appended = pin!(append(&log, &record));
+            let at_once = futures::poll!(appended.as_mut());
+            // What this tick syncs may wait for a segment that cannot be made.
+            clock.advance(Duration::from_millis(10));
+            log.tick();
+            settle().await;
+            let done = match at_once {
+                Poll::Ready(done) => done,
+                Poll::Pending => appended.await,
+            };
+            if done.is_err() {
+                break;
+            }
+        }
+        disk.set_faults(Faults::default());
+        append(&log, &mutation(1, 1000, 10)).await.unwrap();
+        clock.advance(Duration::from_millis(10));
+        log.tick();
+        settle().await;
+        let (records, _) = replayed(&disk.power_cut()).await;
+        assert_eq!(number_of(&records.last().unwrap().1), 1000);
+    });
 }
 
 #[test]

@@ -74,6 +74,22 @@ async fn partitions_can_share_a_limit() {
     database.close().await.unwrap();
 }
 
+#[test]
+fn a_limit_by_a_column_is_divided_only_where_it_has_several_partitions() {
+    let mut table = definition();
+    table.options.per_partition_rate_limit.max_reads_per_second = Some(40);
+    table.options.per_partition_rate_limit.max_writes_per_second = Some(9);
+    let limits = |table: &TableSchema| {
+        let part = table.rate_limit_on(2);
+        [part.max_reads_per_second, part.max_writes_per_second]
+    };
+    assert_eq!(limits(&table), [Some(40), Some(9)]);
+    table.options.rate_limit_by = Some("pk".into());
+    assert_eq!(limits(&table), [Some(40), Some(9)], "the column is the whole key");
+    table.columns.push(column("day", DataType::Int, ColumnKind::PartitionKey { position: 1 }));
+    assert_eq!(limits(&table), [Some(20), Some(5)]);
+}
+
 /// Values of all rows, each shard asked for its own, in order.
 async fn scanned(database: &Database, schema: &SchemaRef) -> Vec<i64> {
     let mut all = Vec::new();

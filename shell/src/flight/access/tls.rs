@@ -232,6 +232,20 @@ mod tests {
         assert!(shake(&tls, &next, None).await.is_ok());
     }
 
+    #[tokio::test]
+    async fn clients_may_come_with_a_certificate_of_any_authority_of_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let (own, first, second) = (Authority::new(), Authority::new(), Authority::new());
+        let files = write(directory.path(), &own.issue("service"), &first);
+        let both = format!("{}{}", first.pem, second.pem);
+        std::fs::write(directory.path().join("clients.pem"), both).unwrap();
+        let tls = Tls::load(files).unwrap();
+        for (authority, name) in [(&first, "ann"), (&second, "bob")] {
+            let known = shake(&tls, &own, Some(authority.issue(name))).await.unwrap();
+            assert_eq!(known.as_deref(), Some(name));
+        }
+    }
+
     #[test]
     fn files_that_are_no_good_are_named() {
         let directory = tempfile::tempdir().unwrap();

@@ -239,10 +239,13 @@ impl http_body::Body for Answer {
 mod tests {
     use std::collections::VecDeque;
     use std::future::poll_fn;
+    use std::sync::Arc;
 
     use http_body::Body as _;
+    use tidegate_engine::clock::{Clock, SimulatedClock};
     use tonic::Code;
 
+    use super::super::Activity;
     use super::*;
 
     /// A message of so many bytes.
@@ -349,5 +352,39 @@ mod tests {
         take(&mut slow).await;
         let gained = slow.until.as_ref().unwrap().deadline() - before;
         assert_eq!(gained.as_millis().div_ceil(10), 100, "{gained:?}");
+    }
+
+    /// Answers each call without an end.
+    struct Endless;
+
+    impl Service<http::Request<Body>> for Endless {
+        type Response = http::Response<Body>;
+        type Error = Infallible;
+        type Future = std::future::Ready<Result<Self::Response, Infallible>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _: http::Request<Body>) -> Self::Future {
+            ready(Ok(http::Response::new(Body::new(Parts(VecDeque::new())))))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_counts_until_nobody_reads_its_answer() {
+        let (clock, hour) = (SimulatedClock::new(1), Duration::from_secs(3600));
+        let activity = Activity::new(Arc::clone(&clock) as Arc<dyn Clock>, hour);
+        activity.let_in();
+        let mut calls = Calls::new(Endless, Connections::new(1 << 20, None), 1 << 20);
+        let mut request = http::Request::new(Body::empty());
+        let link = Link { activity: Some(Arc::clone(&activity)), ..Link::default() };
+        request.extensions_mut().insert(link);
+        let answer = calls.call(request).await.unwrap();
+        clock.advance(2 * hour);
+        assert_eq!(activity.left(), Some(hour));
+        drop(answer);
+        clock.advance(hour / 4);
+        assert_eq!(activity.left(), Some(3 * hour / 4));
     }
 }

@@ -271,7 +271,7 @@ mod tests {
 
     use super::*;
     use crate::flight::kept::Kept;
-    use crate::query::{OutcomeKind, Session, SessionOptions};
+    use crate::query::{Caller, OutcomeKind, Session, SessionOptions};
 
     fn rows(keys: Vec<Option<i32>>) -> RecordBatch {
         let values = Int32Array::from_iter_values(keys.iter().map(|key| key.unwrap_or(0)));
@@ -381,6 +381,41 @@ mod tests {
         assert_eq!(ingest(&session, &replace(), stream::iter(good())).await.unwrap(), 7);
         assert_eq!(count(&session).await, 7);
     }
+
+    /// Who replaces a table drops it and makes another.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_replace_needs_the_rights_of_a_drop_and_a_create() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(Options::new(directory.path().join("data"))).await.unwrap();
+        let owner = Session::new(database, SessionOptions::default()).unwrap();
+        for text in [
+            "CREATE TABLE t (k int PRIMARY KEY, v int)",
+            "INSERT INTO t VALUES (9, 9)",
+            "CREATE ROLE ann",
+            "GRANT MODIFY ON t TO ann",
+        ] {
+            owner.execute(text).await.unwrap();
+        }
+        let ann = owner.apart("default", "ann").of_caller(Caller::Role("ann".into()));
+        let session = FlightSession::new(ann, Arc::new(Kept::new()), 0);
+        let own = FlightSession::new(owner.apart("default", "owner"), Arc::new(Kept::new()), 0);
+        let some = || stream::iter([Ok(rows(vec![Some(1), Some(2)]))]);
+        for missing in ["CREATE ON KEYSPACE default", "DROP ON t"] {
+            let other = ["DROP ON t", "CREATE ON KEYSPACE default"];
+            let other = other.into_iter().find(|right| *right != missing).unwrap();
+            own.query.execute(&format!("GRANT {other} TO ann")).await.unwrap();
+            let refused = ingest(&session, &replace(), some()).await.unwrap_err();
+            assert_eq!(refused.code(), tonic::Code::PermissionDenied, "without {missing}");
+            assert_eq!(count(&own).await, 1, "without {missing}");
+            own.query.execute(&format!("REVOKE {other} FROM ann")).await.unwrap();
+        }
+        for right in ["DROP ON t", "CREATE ON KEYSPACE default"] {
+            own.query.execute(&format!("GRANT {right} TO ann")).await.unwrap();
+        }
+        assert_eq!(ingest(&session, &replace(), some()).await.unwrap(), 2);
+        assert_eq!(count(&own).await, 2);
+    }
+
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn an_ingest_has_the_service_level_of_its_session() {
         let directory = tempfile::tempdir().unwrap();

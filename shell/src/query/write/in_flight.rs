@@ -90,6 +90,19 @@ mod tests {
     use super::*;
     use crate::query::{Session, SessionOptions};
 
+    #[tokio::test]
+    async fn an_error_comes_out_whichever_write_ends_after_it() {
+        for failing in 0..4 {
+            let writes = InFlight::new();
+            for write in 0..4 {
+                let ended = if write == failing { Err(Error::Closed) } else { Ok(1) };
+                writes.writes.push(ready(ended).boxed());
+            }
+            let ended = writes.end().await;
+            assert!(matches!(ended, Err(Error::Closed)), "write {failing}: {ended:?}");
+        }
+    }
+
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn writes_go_on_while_rows_are_awaited_and_errors_come_out() {
         let directory = tempfile::tempdir().unwrap();

@@ -10,7 +10,7 @@ use super::log_limit::{SEGMENT_BYTES, run};
 use super::*;
 use crate::clock::SimulatedClock;
 use crate::commitlog::{Commitlog, CommitlogOptions, Durability};
-use crate::disk::{Access, AlignedBuffer, Disk, OpenOptions, SimulatedDisk};
+use crate::disk::{Access, AlignedBuffer, Disk, Faults, OpenOptions, SimulatedDisk};
 use crate::runtime::{ShardContext, SimulatedTimer};
 
 async fn open(disk: &Rc<dyn Disk>, shards: u32) -> Database {
@@ -86,6 +86,37 @@ async fn play(shards: u32, is_torn: bool) {
 fn writes_go_on_without_another_start_when_there_is_room() {
     for (shards, is_torn) in [(1, false), (1, true), (2, false), (2, true)] {
         run(play(shards, is_torn));
+    }
+}
+
+/// Each try has a number of its own, so what one leaves is not what the next one writes over.
+#[test]
+fn flushes_that_find_no_room_leave_no_files() {
+    for pages in 0..4 {
+        run(async {
+            let disk = SimulatedDisk::new(1);
+            let database = open(&disk.shared(), 1).await;
+            let t = database.create_table(definition(), false).await.unwrap();
+            for row in 0..100 {
+                database.apply(insert(&t, "a", row, 1, 1)).await.unwrap();
+            }
+            let components = || -> Vec<PathBuf> {
+                let files = disk.files().into_iter().map(|(path, _)| path);
+                files.filter(|path| path.extension().is_some_and(|end| end == "db")).collect()
+            };
+            let used: u64 = disk.files().iter().map(|(_, bytes)| bytes).sum();
+            let capacity_bytes = Some(used + pages * 4096);
+            disk.set_faults(Faults { capacity_bytes, ..Faults::default() });
+            for _ in 0..3 {
+                let refused = database.flush(None).await.unwrap_err();
+                assert!(refused.is_disk_full(), "{pages} pages: {refused}");
+                assert!(components().is_empty(), "{pages} pages: {:?}", components());
+            }
+            disk.set_faults(Faults::default());
+            database.flush(None).await.unwrap();
+            assert!(components().len() > 3, "{:?}", components());
+            assert_eq!(count_rows(&database, &t, "a").await.unwrap(), 100);
+        });
     }
 }
 

@@ -327,6 +327,23 @@ fn no_tombstone_is_purged_while_a_batch_is_logged() {
     }
 }
 
+#[test]
+fn a_batch_that_could_not_be_logged_keeps_no_tombstone() {
+    let clock = SimulatedClock::new(1_700_000_000_000_000);
+    let disk = SimulatedDisk::new(3);
+    play(async {
+        let database = open(&disk, &clock, Durability::Sync).await.unwrap();
+        let schema = quiet_table(&database, "t").await;
+        delete_one(&database, &schema, &partition_of(0)).await;
+        disk.set_faults(Faults { name_error_one_in: 1, ..Faults::default() });
+        let told = database.apply_logged(batch(&schema, 1, 1)).await.unwrap_err();
+        assert!(told.is_disk_full(), "{told}");
+        disk.set_faults(Faults::default());
+        assert_eq!(tombstones_after_compaction(&database, &schema).await, 0);
+        database.close().await.unwrap();
+    });
+}
+
 /// A part of a batch is refused, and comes later; the snapshot is made in between.
 #[test]
 fn a_snapshot_amid_a_batch_has_all_of_it() {

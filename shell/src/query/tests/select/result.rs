@@ -44,6 +44,10 @@ async fn a_result_that_is_too_large_ends_with_an_error_and_says_how_large_it_is(
     }
     let few = world.column("SELECT ck FROM t WHERE pk = 1 LIMIT 100").await;
     assert_eq!(few.len(), 100, "what is small is not touched");
+    // Either limit holds without the other one.
+    world.run("SET tidegate.result_warn_bytes = 0").await;
+    let ended = world.run(SELECT).await.collect().await;
+    assert!(ended.unwrap_err().message.contains("100000 is most"));
     world.run("SET tidegate.result_max_bytes = 0").await;
     assert_eq!(world.column(SELECT).await.len(), 5000);
 }
