@@ -181,6 +181,8 @@ fn what_a_role_defines_is_its_own_on_every_node() {
         run(&mut ann, "CREATE VIEW v AS SELECT k FROM t").await;
         for place in 0..3 {
             let mut client = cluster.client(place).await;
+            // What a history shows in the place of a password is none.
+            assert!(client.handshake("root", "***").await.is_err(), "on node {}", name(place));
             client.handshake("root", "r").await.unwrap();
             let owners = run(&mut client, "SELECT owner FROM system.views").await;
             assert_eq!(owners, ["ann|"], "on node {}", name(place));

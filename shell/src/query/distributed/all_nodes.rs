@@ -46,7 +46,8 @@ impl Session {
         let mut outcome = self.run_command(command, values).await;
         if outcome.is_ok() {
             let (keyspace, role) = (self.keyspace(), self.caller().role());
-            let elsewhere = defining.run_elsewhere(statement.text(), &keyspace, role).await;
+            let text = statement.with_passwords();
+            let elsewhere = defining.run_elsewhere(text, &keyspace, role).await;
             if let Err(error) = elsewhere {
                 outcome = Err(error.into());
             }

@@ -23,6 +23,8 @@ pub(in crate::query) static DIALECT: TideDialect = TideDialect::new();
 #[derive(Debug, Clone)]
 pub struct Statement {
     text: Arc<str>,
+    /// The same with its passwords.
+    whole: Arc<str>,
     tokens: Arc<[TokenWithSpan]>,
     /// How many parameters the text has.
     parameter_count: usize,
@@ -33,6 +35,12 @@ impl Statement {
     /// The statement as it was written, without the `;` and without passwords.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The statement as it was written, without the `;`: for who runs it again, and for nobody who
+    /// keeps it.
+    pub(in crate::query) fn with_passwords(&self) -> &str {
+        &self.whole
     }
 
     /// What it says of its own run; that is not among the tokens.
@@ -135,11 +143,15 @@ pub fn split(text: &str) -> Result<Vec<Statement>> {
     let mut end = |tokens: Vec<TokenWithSpan>| -> Result<()> {
         let mut tokens = tokens;
         let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else { return Ok(()) };
-        let text = masked(slice(text, first.span.start, last.span.end)).into_owned();
+        let whole: Arc<str> = slice(text, first.span.start, last.span.end).into();
+        let text = match masked(&whole) {
+            Cow::Borrowed(_) => Arc::clone(&whole),
+            Cow::Owned(masked) => masked.into(),
+        };
         let parameter_count = number_parameters(&mut tokens)?;
         let said = said::take(&mut tokens)?;
-        let (text, tokens) = (text.into(), tokens.into());
-        statements.push(Statement { text, tokens, parameter_count, said });
+        let tokens = tokens.into();
+        statements.push(Statement { text, whole, tokens, parameter_count, said });
         Ok(())
     };
     for token in tokens {
