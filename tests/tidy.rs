@@ -733,6 +733,26 @@ fn other_engines_stay_out_of_the_build() {
     assert!(read("Cargo.toml").contains("\"benches/peers\""), "excluded from the workspace");
 }
 
+/// The section of a manifest, without its comments.
+fn section(manifest: &str, name: &str) -> String {
+    let lines = manifest.lines().skip_while(|line| line.trim() != name).skip(1);
+    let lines = lines.take_while(|line| !line.starts_with('['));
+    lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect::<Vec<_>>().join("\n")
+}
+
+/// What both workspaces check is then checked once.
+#[test]
+fn peers_are_built_by_the_profiles_of_the_project() {
+    let read = |name: &str| fs::read_to_string(root().join(name)).expect("a manifest");
+    let (own, peers) = (read("Cargo.toml"), read("benches/peers/Cargo.toml"));
+    let names: Vec<&str> = peers.lines().filter(|line| line.starts_with("[profile.dev")).collect();
+    assert!(names.len() >= 3, "no profiles found, the check is blind");
+    for name in names {
+        assert_eq!(section(&peers, name), section(&own, name), "{name} of benches/peers");
+        assert!(!section(&own, name).is_empty(), "{name} is in no manifest");
+    }
+}
+
 /// The workspace of `benches/peers` compiles the frame of the benches too, with fewer dependencies.
 #[test]
 fn the_frame_of_benches_names_what_peers_depend_on() {
