@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::block::{self, BLOCK_BYTES, PAYLOAD_BYTES, Trailer};
@@ -179,36 +180,43 @@ fn a_new_log_goes_on_behind_the_old_ones() {
     });
 }
 
+/// A log that is synced every 10 ms.
+async fn periodic(disk: &SimulatedDisk, clock: &Arc<SimulatedClock>) -> Rc<Commitlog> {
+    let options = options(Durability::Periodic { ms: 10 });
+    Commitlog::open(disk.shared(), clock.clone(), options).await.unwrap()
+}
+
+/// Looks at the time after so many milliseconds.
+fn tick_after(log: &Rc<Commitlog>, clock: &SimulatedClock, ms: u64) {
+    clock.advance(Duration::from_millis(ms));
+    log.tick();
+}
+
 #[test]
 fn periodic_syncs_come_with_the_clock_and_sync_on_demand() {
     run(async {
         let clock = SimulatedClock::new(START_US);
         let disk = SimulatedDisk::new(1);
-        let options = options(Durability::Periodic { ms: 10 });
-        let log = Commitlog::open(disk.shared(), clock.clone(), options).await.unwrap();
+        let log = periodic(&disk, &clock).await;
         append(&log, &mutation(1, 0, 10)).await.unwrap();
         let settle = || async {
             for _ in 0..100 {
                 tokio::task::yield_now().await;
             }
         };
-        clock.advance(Duration::from_millis(9));
-        log.tick();
+        tick_after(&log, &clock, 9);
         settle().await;
         assert_eq!(log.stats().flushes, 0, "not due yet");
-        clock.advance(Duration::from_millis(1));
-        log.tick();
+        tick_after(&log, &clock, 1);
         // Comes after the sync has begun, so that one does not cover it.
         settle().await;
         append(&log, &mutation(1, 1, 10)).await.unwrap();
         assert_eq!((log.stats().flushes, log.stats().syncs), (1, 1));
         assert_eq!(log.stats().unsynced_ms_max, 10);
-        clock.advance(Duration::from_millis(10));
-        log.tick();
+        tick_after(&log, &clock, 10);
         append(&log, &mutation(1, 2, 10)).await.unwrap();
         settle().await;
-        clock.advance(Duration::from_millis(10));
-        log.tick();
+        tick_after(&log, &clock, 10);
         settle().await;
         assert_eq!(log.stats().records_synced, 3);
         append(&log, &mutation(1, 3, 10)).await.unwrap();

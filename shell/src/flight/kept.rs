@@ -5,7 +5,8 @@
 //! call depends on.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::hash::Hash;
+use std::sync::{Arc, Mutex};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
@@ -25,13 +26,44 @@ const SCHEMAS_MAX: usize = 1024;
 const PARAMETERS_MAX: usize = 1024;
 /// Largest of them, bytes in memory.
 const PARAMETERS_BYTES_MAX: usize = 4 << 10;
+/// Bytes before an IPC message: its mark and its length.
+const IPC_PREFIX: usize = 8;
 
 /// See the head of this file.
 pub(super) struct Kept {
     pub plans: Plans,
-    schemas: Mutex<HashMap<(usize, Form), (SchemaRef, Sent)>>,
+    schemas: Bounded<(usize, Form), (SchemaRef, Sent)>,
     /// By what handles and tickets hold of them.
-    parameters: Mutex<HashMap<Bytes, RecordBatch>>,
+    parameters: Bounded<Bytes, RecordBatch>,
+}
+
+/// A map that is emptied when it is full: what is asked for again comes back.
+struct Bounded<K, V> {
+    most: usize,
+    map: Mutex<HashMap<K, V>>,
+}
+
+impl<K: Eq + Hash, V: Clone> Bounded<K, V> {
+    fn new(most: usize) -> Self {
+        Bounded { most, map: Mutex::default() }
+    }
+
+    fn get(&self, key: &K) -> Option<V> {
+        self.map.lock().expect("no one panics while holding it").get(key).cloned()
+    }
+
+    fn insert(&self, key: K, value: V) {
+        let mut map = self.map.lock().expect("no one panics while holding it");
+        if map.len() >= self.most {
+            map.clear();
+        }
+        map.insert(key, value);
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.map.lock().unwrap().len()
+    }
 }
 
 /// The schema of rows as they are sent.
@@ -48,14 +80,17 @@ impl Sent {
     /// Of rows that leave as they are.
     pub(super) fn of(schema: SchemaRef) -> Result<Self, Status> {
         let bytes = ipc(&schema)?;
-        let message = SchemaAsIpc::new(&schema, &IpcWriteOptions::default()).into();
+        // In a stream the message goes without its mark and its length.
+        let message =
+            FlightData { data_header: bytes.slice(IPC_PREFIX..), ..FlightData::default() };
         Ok(Sent { schema, bytes, message })
     }
 }
 
 impl Kept {
     pub(super) fn new() -> Self {
-        Kept { plans: Plans::new(), schemas: Mutex::default(), parameters: Mutex::default() }
+        let (schemas, parameters) = (Bounded::new(SCHEMAS_MAX), Bounded::new(PARAMETERS_MAX));
+        Kept { plans: Plans::new(), schemas, parameters }
     }
 
     /// A statement with these rows of parameters.
@@ -68,7 +103,7 @@ impl Kept {
     /// The rows of parameters that are bound to a statement.
     pub(super) fn rows(&self, bound: &Bound) -> Result<Option<RecordBatch>, Status> {
         let Some(parameters) = &bound.parameters else { return Ok(None) };
-        let known = self.parameters().get(parameters).cloned();
+        let known = self.parameters.get(parameters);
         if known.is_some() {
             return Ok(known);
         }
@@ -85,31 +120,18 @@ impl Kept {
         if parameters.len() + rows.get_array_memory_size() > PARAMETERS_BYTES_MAX {
             return;
         }
-        let mut kept = self.parameters();
-        if kept.len() >= PARAMETERS_MAX {
-            kept.clear();
-        }
-        kept.insert(parameters.clone(), rows.clone());
-    }
-
-    fn parameters(&self) -> MutexGuard<'_, HashMap<Bytes, RecordBatch>> {
-        self.parameters.lock().expect("no one panics while holding parameters")
+        self.parameters.insert(parameters.clone(), rows.clone());
     }
 
     /// How the schema of a statement is sent. It is encoded once while its statement lasts.
     pub(super) fn sent(&self, form: Form, schema: &SchemaRef) -> Result<Sent, Status> {
         // What is kept holds its schema, so that no other has the address.
         let key = (Arc::as_ptr(schema).addr(), form);
-        let lock = || self.schemas.lock().expect("no one panics while holding schemas");
-        if let Some((_, sent)) = lock().get(&key) {
-            return Ok(sent.clone());
+        if let Some((_, sent)) = self.schemas.get(&key) {
+            return Ok(sent);
         }
         let sent = Sent::of(form.schema(schema))?;
-        let mut kept = lock();
-        if kept.len() >= SCHEMAS_MAX {
-            kept.clear();
-        }
-        kept.insert(key, (Arc::clone(schema), sent.clone()));
+        self.schemas.insert(key, (Arc::clone(schema), sent.clone()));
         Ok(sent)
     }
 }
@@ -146,6 +168,14 @@ mod tests {
         let other = kept.sent(text, &own).unwrap();
         assert_eq!(*other.schema.field(0).data_type(), DataType::Utf8);
         assert_eq!(other.bytes, ipc(&other.schema).unwrap());
+        for sent in [first, other] {
+            let message = FlightData::from(SchemaAsIpc::new(&sent.schema, &Default::default()));
+            let read = |message: &FlightData| Schema::try_from(message).unwrap();
+            assert_eq!(
+                (read(&sent.message), read(&message)),
+                (read(&message), (*sent.schema).clone())
+            );
+        }
     }
 
     fn numbers(numbers: Vec<i64>) -> RecordBatch {
@@ -161,12 +191,12 @@ mod tests {
             let bound = kept.bind(Bound::default(), &rows).unwrap();
             assert_eq!(kept.rows(&bound).unwrap(), Some(rows));
         }
-        let count = kept.parameters().len();
+        let count = kept.parameters.len();
         assert!((1..=PARAMETERS_MAX).contains(&count), "{count}");
         let rows = numbers(vec![-1]);
         let other = Bound::default().with_rows(&rows).unwrap();
         assert_eq!(kept.rows(&other).unwrap(), Some(rows));
-        assert!(kept.parameters().contains_key(other.parameters.as_ref().unwrap()));
+        assert!(kept.parameters.get(other.parameters.as_ref().unwrap()).is_some());
         assert_eq!(kept.rows(&Bound::default()).unwrap(), None);
     }
 
@@ -176,7 +206,7 @@ mod tests {
         for rows in [many.slice(0, 1), many] {
             let kept = Kept::new();
             let bound = kept.bind(Bound::default(), &rows).unwrap();
-            assert_eq!(kept.parameters().len(), 0, "{} rows", rows.num_rows());
+            assert_eq!(kept.parameters.len(), 0, "{} rows", rows.num_rows());
             assert_eq!(kept.rows(&bound).unwrap(), Some(rows));
         }
     }
@@ -190,6 +220,6 @@ mod tests {
             let sent = kept.sent(Form::default(), &schema(ty.clone())).unwrap();
             assert_eq!(*sent.schema.field(0).data_type(), ty);
         }
-        assert!(kept.schemas.lock().unwrap().len() <= SCHEMAS_MAX);
+        assert!(kept.schemas.len() <= SCHEMAS_MAX);
     }
 }

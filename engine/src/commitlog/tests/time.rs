@@ -21,11 +21,9 @@ async fn flushed(seed: u64) -> (Arc<SimulatedClock>, SimulatedDisk, Rc<Commitlog
     // Long enough for the test to get a turn meanwhile.
     let faults = Faults { delay_turns_max: 2000, ..Faults::default() };
     let disk = SimulatedDisk::with_faults(seed, faults);
-    let options = options(Durability::Periodic { ms: 10 });
-    let log = Commitlog::open(disk.shared(), clock.clone(), options).await.unwrap();
+    let log = periodic(&disk, &clock).await;
     append(&log, &mutation(1, 0, 10)).await.unwrap();
-    clock.advance(Duration::from_millis(10));
-    log.tick();
+    tick_after(&log, &clock, 10);
     while log.stats().flushes == 0 {
         tokio::task::yield_now().await;
     }
@@ -62,8 +60,7 @@ fn an_append_that_comes_during_a_sync_is_durable_after_the_next_tick() {
             met += u32::from(syncs == 0);
             settle().await;
             // Nobody writes any more.
-            clock.advance(Duration::from_millis(10));
-            log.tick();
+            tick_after(&log, &clock, 10);
             settle().await;
             let (records, _) = replayed(&disk.power_cut()).await;
             let numbers: Vec<i64> = records.iter().map(|(_, record)| number_of(record)).collect();
@@ -88,8 +85,7 @@ fn the_longest_time_without_durability_counts_from_the_sync_before() {
             settle().await;
             settle().await;
             assert_eq!(log.stats().unsynced_ms_max, 40, "seed {seed}");
-            clock.advance(Duration::from_millis(50));
-            log.tick();
+            tick_after(&log, &clock, 50);
             settle().await;
             settle().await;
             settle().await;
@@ -113,8 +109,7 @@ fn a_chunk_that_lands_during_a_sync_is_durable_after_the_next_tick() {
             options.segment_bytes = 1 << 20;
             let log = Commitlog::open(disk.shared(), clock.clone(), options).await.unwrap();
             append(&log, &mutation(1, 0, 10)).await.unwrap();
-            clock.advance(Duration::from_millis(10));
-            log.tick();
+            tick_after(&log, &clock, 10);
             while log.stats().flushes == 0 {
                 tokio::task::yield_now().await;
             }
@@ -126,8 +121,7 @@ fn a_chunk_that_lands_during_a_sync_is_durable_after_the_next_tick() {
             met += u32::from(log.stats().syncs == 0);
             settle().await;
             settle().await;
-            clock.advance(Duration::from_millis(10));
-            log.tick();
+            tick_after(&log, &clock, 10);
             settle().await;
             settle().await;
             let (records, _) = replayed(&disk.power_cut()).await;
@@ -144,8 +138,7 @@ fn a_tick_that_finds_no_room_is_not_the_last_that_syncs() {
     run(async {
         let clock = SimulatedClock::new(START_US);
         let disk = SimulatedDisk::new(1);
-        let options = options(Durability::Periodic { ms: 10 });
-        let log = Commitlog::open(disk.shared(), clock.clone(), options).await.unwrap();
+        let log = periodic(&disk, &clock).await;
         append(&log, &mutation(1, 0, 10)).await.unwrap();
         log.sync().await.unwrap();
         let used = disk.files().iter().map(|(_, bytes)| bytes).sum();
@@ -156,8 +149,7 @@ fn a_tick_that_finds_no_room_is_not_the_last_that_syncs() {
             let mut appended = pin!(append(&log, &record));
             let at_once = futures::poll!(appended.as_mut());
             // What this tick syncs may wait for a segment that cannot be made.
-            clock.advance(Duration::from_millis(10));
-            log.tick();
+            tick_after(&log, &clock, 10);
             settle().await;
             let done = match at_once {
                 Poll::Ready(done) => done,
@@ -169,8 +161,7 @@ fn a_tick_that_finds_no_room_is_not_the_last_that_syncs() {
         }
         disk.set_faults(Faults::default());
         append(&log, &mutation(1, 1000, 10)).await.unwrap();
-        clock.advance(Duration::from_millis(10));
-        log.tick();
+        tick_after(&log, &clock, 10);
         settle().await;
         let (records, _) = replayed(&disk.power_cut()).await;
         assert_eq!(number_of(&records.last().unwrap().1), 1000);
@@ -184,8 +175,7 @@ fn a_sync_makes_durable_what_was_written_while_another_one_ran() {
             let clock = SimulatedClock::new(START_US);
             let faults = Faults { delay_turns_max: 2000, ..Faults::default() };
             let disk = SimulatedDisk::with_faults(seed, faults);
-            let options = options(Durability::Periodic { ms: 10 });
-            let log = Commitlog::open(disk.shared(), clock, options).await.unwrap();
+            let log = periodic(&disk, &clock).await;
             append(&log, &mutation(1, 0, 10)).await.unwrap();
             let first = log.clone();
             let first = tokio::task::spawn_local(async move { first.sync().await });

@@ -400,16 +400,15 @@ mod tests {
         let session = FlightSession::new(ann, Arc::new(Kept::new()), 0);
         let own = FlightSession::new(owner.apart("default", "owner"), Arc::new(Kept::new()), 0);
         let some = || stream::iter([Ok(rows(vec![Some(1), Some(2)]))]);
-        for missing in ["CREATE ON KEYSPACE default", "DROP ON t"] {
-            let other = ["DROP ON t", "CREATE ON KEYSPACE default"];
-            let other = other.into_iter().find(|right| *right != missing).unwrap();
+        let rights = ["DROP ON t", "CREATE ON KEYSPACE default"];
+        for (other, missing) in [(rights[0], rights[1]), (rights[1], rights[0])] {
             own.query.execute(&format!("GRANT {other} TO ann")).await.unwrap();
             let refused = ingest(&session, &replace(), some()).await.unwrap_err();
             assert_eq!(refused.code(), tonic::Code::PermissionDenied, "without {missing}");
             assert_eq!(count(&own).await, 1, "without {missing}");
             own.query.execute(&format!("REVOKE {other} FROM ann")).await.unwrap();
         }
-        for right in ["DROP ON t", "CREATE ON KEYSPACE default"] {
+        for right in rights {
             own.query.execute(&format!("GRANT {right} TO ann")).await.unwrap();
         }
         assert_eq!(ingest(&session, &replace(), some()).await.unwrap(), 2);

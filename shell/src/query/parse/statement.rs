@@ -5,6 +5,7 @@
 //! has `;` among them.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 use sqlparser::dialect::Dialect;
@@ -20,7 +21,7 @@ use crate::text::{BatchWords, TokenKind, lex, masked};
 pub(in crate::query) static DIALECT: TideDialect = TideDialect::new();
 
 /// One statement: its text and its tokens. A clone shares them.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Statement {
     text: Arc<str>,
     /// The same with its passwords.
@@ -29,6 +30,13 @@ pub struct Statement {
     /// How many parameters the text has.
     parameter_count: usize,
     said: Said,
+}
+
+impl fmt::Debug for Statement {
+    /// Without passwords.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Statement").field(&self.text).finish()
+    }
 }
 
 impl Statement {
