@@ -211,8 +211,15 @@ fn every_new_project_can_be_built_checked_and_put_to_use() {
     }
     let _alone = alone();
     let author = Author::new("author");
-    for world in ["eviction", "cache-admission", "rate-limiter", "read-admission", "load-shedding"]
-    {
+    for world in [
+        "eviction",
+        "cache-admission",
+        "rate-limiter",
+        "read-admission",
+        "load-shedding",
+        "io-priority",
+        "compaction",
+    ] {
         let name = format!("my-{world}");
         let policy = name.replace('-', "_");
         author.shell("", &format!("tidegate plugin new {name} --world {world}"));

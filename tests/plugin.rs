@@ -169,7 +169,14 @@ fn a_new_project_is_whole_and_overwrites_nothing() {
         assert!(refused.status.code() == Some(1), "{name}");
         assert!(err(&refused).contains("cannot name a policy"), "{}", err(&refused));
     }
-    for world in ["cache-admission", "rate-limiter", "read-admission", "load-shedding"] {
+    for world in [
+        "cache-admission",
+        "rate-limiter",
+        "read-admission",
+        "load-shedding",
+        "io-priority",
+        "compaction",
+    ] {
         let name = format!("my-{world}");
         let new = run(directory.path(), &["new", &name, "--world", world]);
         assert_eq!(new.status.code(), Some(0), "{}", err(&new));

@@ -1,5 +1,7 @@
-//! A load of updates under each strategy: what is written for a byte of the user, what lies on the
-//! disk for a byte that lives, and what a read costs.
+//! A load of updates under each strategy, and under a policy: what is written for a byte of the
+//! user, what lies on the disk for a byte that lives, and what a read costs.
+
+use std::path::Path;
 
 use futures::executor::block_on;
 use tidegate_engine::clock::Random;
@@ -50,12 +52,47 @@ fn reads_of_get(database: &Database, schema: &SchemaRef, rows: u64) -> f64 {
     (world::did(database, Class::Query).0 - before) as f64 / f64::from(count)
 }
 
-fn play(class: CompactionClass, arguments: &Arguments) -> Outcome {
+/// Who chooses what is merged.
+#[derive(Clone, Copy)]
+enum Chooser {
+    Strategy(CompactionClass),
+    /// A component of `plugins/dist`.
+    Policy(&'static str),
+}
+
+impl Chooser {
+    fn name(self) -> &'static str {
+        match self {
+            Chooser::Strategy(class) => class.class().trim_end_matches("CompactionStrategy"),
+            Chooser::Policy(name) => name,
+        }
+    }
+
+    /// That of a table.
+    fn class(self) -> CompactionClass {
+        match self {
+            Chooser::Strategy(class) => class,
+            Chooser::Policy(_) => CompactionClass::default(),
+        }
+    }
+}
+
+fn put_in_charge(database: &Database, name: &str) {
+    let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("plugins/dist");
+    let component = std::fs::read(dist.join(format!("{name}.wasm"))).expect("a component");
+    block_on(database.create_policy(name, component, Vec::new(), None)).unwrap();
+    block_on(database.set_compaction_policy(Some(name))).unwrap();
+}
+
+fn play(chooser: Chooser, arguments: &Arguments) -> Outcome {
     let updates = arguments.scale(300_000, 5_000_000);
     let rows = (updates / UPDATES) as u64;
     let directory = tempfile::tempdir().unwrap();
     let database = world::open(directory.path());
-    let schema = world::create(&database, "updates", options(class, arguments));
+    let schema = world::create(&database, "updates", options(chooser.class(), arguments));
+    if let Chooser::Policy(name) = chooser {
+        put_in_charge(&database, name);
+    }
     let mut random = Random::new(7);
     let flush_every = arguments.scale(10, 40);
     let (mut timestamp, mut peak) = (0, 0);
@@ -90,14 +127,15 @@ fn play(class: CompactionClass, arguments: &Arguments) -> Outcome {
 }
 
 pub fn print(arguments: &Arguments) {
-    for class in CompactionClass::ALL {
-        let name = class.class().trim_end_matches("CompactionStrategy");
+    let strategies = CompactionClass::ALL.map(Chooser::Strategy);
+    for chooser in strategies.into_iter().chain([Chooser::Policy("lazy_leveling")]) {
+        let name = chooser.name();
         if !arguments.wants(&format!("updates, {name}")) {
             continue;
         }
-        let outcome = play(class, arguments);
-        let space = match class {
-            CompactionClass::Incremental => Target::AtMost(1.2),
+        let outcome = play(chooser, arguments);
+        let space = match chooser {
+            Chooser::Strategy(CompactionClass::Incremental) => Target::AtMost(1.2),
             _ => Target::None,
         };
         let of_one = Some(("after COMPACT", outcome.reads_of_one));

@@ -147,8 +147,9 @@ pub const READ_QUEUE_MAX: u32 = 100_000;
 pub const COMPUTING_READS_MAX: u32 = 4;
 /// A read that has computed for longer is no short one: others begin beside it.
 pub const SHORT_READ_NS: u64 = 1_000_000;
-/// Time between two plans of what a shard lets in.
+/// Time between two plans of what a shard lets in, and of how classes of I/O share the disk.
 pub const READ_PLAN_MS: u64 = 100;
+pub const IO_PLAN_MS: u64 = 100;
 
 /// Reads of a watched statement that have counters of their own.
 pub const WATCHED_READS_MAX: usize = 64;

@@ -231,6 +231,10 @@ pub enum World {
     ReadAdmission,
     /// What is refused under load.
     LoadShedding,
+    /// How classes of I/O share the disk.
+    IoPriority,
+    /// Which SSTables are merged.
+    Compaction,
 }
 
 #[derive(Debug, Clone, Args)]

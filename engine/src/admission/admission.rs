@@ -11,7 +11,6 @@ use super::account::{Account, on_account};
 use super::class::{Class, ClassStatus};
 use super::diagnosis::{LongWait, LongWaits, NotedRead, ReadStatus};
 use super::fail_fast::{FailFast, RefusedByCallers};
-use super::governed::{Governed, PlanStatus};
 use super::level::{DEFAULT_LEVEL, LevelId, LevelOptions, LevelStatus, Terms};
 use super::memory::ReadMemory;
 use super::permit::{Inner, Permit};
@@ -23,6 +22,7 @@ use crate::policy::admission::{
     LoadSheddingPolicy, LoadSignals, ReadAdmissionPolicy, ReadClass, ReadLimits, ReadLoad,
     ReadPlan, SheddingPlan, WorkClass, WorkLoad,
 };
+use crate::policy::{Governed, PlanStatus};
 use crate::schema::table_schema::SchemaRef;
 use crate::scoped::{Timed, scoped};
 
@@ -312,6 +312,15 @@ impl Admission {
 
     pub fn shedding_status(&self) -> PlanStatus {
         self.shedding.borrow().status()
+    }
+
+    /// Own figures of the policies in charge.
+    pub fn admission_metrics(&self) -> Vec<(String, f64)> {
+        self.admission.borrow_mut().metrics("read-admission", |policy| policy.metrics())
+    }
+
+    pub fn shedding_metrics(&self) -> Vec<(String, f64)> {
+        self.shedding.borrow_mut().metrics("load-shedding", |policy| policy.metrics())
     }
 
     /// How a class stands.

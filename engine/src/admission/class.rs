@@ -6,13 +6,13 @@ use tokio::sync::oneshot;
 
 use super::fail_fast::{FailFast, behind};
 use super::lane::{Lane, Want};
-use super::latency::Latencies;
 use super::level::{LevelId, LevelOptions, Terms};
 use super::semaphore::{Decision, Facts, Question, decide, divide};
 use crate::clock::Deadline;
 use crate::config::{LANE_BYTES_MIN, READ_MEMORY_WAIT};
 use crate::error::{Error, Overload, Result, Whose};
 use crate::policy::admission::{ReadClass, ReadLimits, ReadLoad, Shedding, WorkClass};
+use crate::probe::Latencies;
 
 /// Why a read is refused that waited.
 const HOPELESS: &str = "the time that is left would not do; allow more time, or try again later";
@@ -77,7 +77,7 @@ impl<T, P, C> Class<T, P, C> {
             before: Totals::default(),
             running_most: 0,
             busy_ns: 0,
-            latencies: Latencies::new(),
+            latencies: Latencies::default(),
         };
         made.set_limits(limits);
         made

@@ -22,7 +22,7 @@ use crate::policy::admission::{
     LoadSheddingPolicy, LoadSignals, ReadAdmissionPolicy, ReadClass, ReadLimits, ReadLoad,
     ReadPlan, Shedding, SheddingPlan, WorkClass,
 };
-use crate::policy::{FailureKind, PolicyFailure};
+use crate::policy::{FailureKind, PlanStatus, PolicyFailure};
 
 const KEYS: ReadClass = ReadClass::Keys;
 

@@ -141,6 +141,11 @@ impl PageCache {
         self.state().budget.admission_status()
     }
 
+    /// Its own figures.
+    pub fn admission_metrics(&self) -> Vec<(String, f64)> {
+        self.state().budget.admission_metrics()
+    }
+
     /// Takes down every read from now on; whoever records calls
     /// [`take_recorded`](Self::take_recorded) before the ring is full.
     pub fn start_recording(&self, recorder: Recorder) {

@@ -57,7 +57,7 @@ fn by_strategy(facts: &Facts<'_>) -> Option<Choice> {
 }
 
 /// An SSTable of which nothing is left but what others may keep.
-fn expired(facts: &Facts<'_>) -> Option<Choice> {
+pub(super) fn expired(facts: &Facts<'_>) -> Option<Choice> {
     let is_ripe = |file: &&FileFacts| file.is_expired && file.age_seconds >= EXPIRED_AGE_SECONDS;
     let mut files = facts.files.iter().filter(is_ripe);
     let file = files.find(|file| is_oldest_of_its_range(file, facts.files))?;

@@ -9,6 +9,8 @@ pub struct FileFacts {
     pub number: u64,
     /// Bytes of data as stored.
     pub bytes: u64,
+    pub partitions: u64,
+    pub rows: u64,
     pub level: u32,
     /// The run that it is a fragment of. The SSTables of a run do not overlap; one that a flush
     /// wrote is a run by itself.
@@ -63,6 +65,8 @@ pub enum Reason {
     Tombstones,
     /// Somebody asked for it.
     Asked,
+    /// A policy chose it.
+    Policy,
     /// An SSTable was written under another number of shards.
     Reshard,
 }
@@ -78,6 +82,7 @@ impl Reason {
             Reason::Expired => "expired",
             Reason::Tombstones => "tombstones",
             Reason::Asked => "asked",
+            Reason::Policy => "policy",
             Reason::Reshard => "reshard",
         }
     }

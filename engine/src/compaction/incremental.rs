@@ -50,6 +50,8 @@ fn runs_of(files: &[FileFacts]) -> Vec<FileFacts> {
     for file in files {
         let whole = |run: &mut FileFacts| {
             run.bytes += file.bytes;
+            run.partitions += file.partitions;
+            run.rows += file.rows;
             run.age_seconds = run.age_seconds.min(file.age_seconds);
         };
         let alone = || FileFacts { number: file.run, ..file.clone() };

@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! facts of a set of SSTables -> choose -> inputs, level, cut      choose.rs, one file a strategy
+//!              a policy may choose instead                        by_policy.rs
+//!              what it would choose, merge after merge            backlog.rs: shares of I/O
 //! streams of the inputs -> merge -> uncovered -> purge -> writer  merge.rs, chain.rs, purge.rs
 //!                                     what a purge leaves out ->  remnant.rs
 //! ```
@@ -10,6 +12,8 @@
 //!
 //! Not here: exchanging files in the manifest (`table`), when a table is asked (`database`).
 
+mod backlog;
+mod by_policy;
 mod chain;
 mod choose;
 mod facts;
@@ -24,6 +28,8 @@ mod size_tiered;
 mod tests;
 mod time_window;
 
+pub use backlog::{backlog, shares};
+pub use by_policy::choose_by;
 pub use choose::{choose, major};
 pub use facts::{Choice, Facts, FileFacts, Reason};
 pub(crate) use merge::note;

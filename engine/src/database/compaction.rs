@@ -96,6 +96,13 @@ impl Database {
         .boxed()
     }
 
+    /// Bytes that merges would read until the strategies of all tables want none, by shard.
+    ///
+    /// Errors: `Closed`.
+    pub fn compaction_backlog(&self) -> BoxFuture<'_, Result<Vec<u64>>> {
+        self.of_shards("compaction backlog", Shard::compaction_backlog).boxed()
+    }
+
     /// The latest compactions that have ended, by shard, the latest of each last.
     ///
     /// Errors: `Closed`.

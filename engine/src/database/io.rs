@@ -69,7 +69,11 @@ impl Database {
             let of_shard = |shard: &Shard| {
                 let queue = &shard.context.io;
                 let scheduler = queue.scheduler();
-                let settings = Class::ALL.map(|class| scheduler.settings(class));
+                let in_force = |class| ClassSettings {
+                    shares: queue.shares(class),
+                    ..scheduler.settings(class)
+                };
+                let settings = Class::ALL.map(in_force);
                 (queue.stats(), settings, scheduler.is_measured())
             };
             let mut reports = Vec::new();

@@ -134,6 +134,22 @@ impl Database {
         self.put_in_charge(World::LoadShedding, name)
     }
 
+    /// Lets a policy of world `io-priority` plan the shares of classes of I/O; `None` the shares
+    /// that are set.
+    ///
+    /// Errors: as `set_admission_policy`.
+    pub fn set_io_priority_policy(&self, name: Option<&str>) -> BoxFuture<'static, Result<()>> {
+        self.put_in_charge(World::IoPriority, name)
+    }
+
+    /// Lets a policy of world `compaction` choose which SSTables are merged; `None` the strategies
+    /// of tables.
+    ///
+    /// Errors: as `set_admission_policy`.
+    pub fn set_compaction_policy(&self, name: Option<&str>) -> BoxFuture<'static, Result<()>> {
+        self.put_in_charge(World::Compaction, name)
+    }
+
     /// Runs a policy beside the one in charge of the caches, on ids alone: it sees one key in
     /// `sample` (64 where absent; more of small caches) and evicts nothing real. `None` ends the
     /// shadow. Returns the rate at which keys are seen.

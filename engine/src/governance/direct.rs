@@ -1,4 +1,5 @@
-//! Worlds with a direct swap: cache admission, rate limits, read admission and load shedding.
+//! Worlds with a direct swap: cache admission, rate limits, read admission, load shedding, I/O
+//! priority and compaction.
 //!
 //! Invariant: every shard makes its instance before any of them changes, so one refusal leaves all
 //! shards as they were. Not here: the order of the shards (`rollout.rs`).
@@ -12,14 +13,17 @@ use futures::future::LocalBoxFuture;
 use super::origin::{Component, Origin};
 use super::report::PolicyReport;
 use super::world::{AtOnce, Limits, Parts, Post, World};
+use crate::admission::Admission;
 use crate::admission::rate::Limiter;
-use crate::admission::{Admission, PlanStatus};
 use crate::cache::PageCache;
 use crate::error::Result;
+use crate::io::IoQueue;
 use crate::plugin::{
-    Instance, WasmAdmissionPolicy, WasmLoadSheddingPolicy, WasmRatePolicy, WasmReadAdmissionPolicy,
+    Instance, WasmAdmissionPolicy, WasmCompactionPolicy, WasmIoPriorityPolicy,
+    WasmLoadSheddingPolicy, WasmRatePolicy, WasmReadAdmissionPolicy,
 };
-use crate::policy::PolicyFailure;
+use crate::policy::compaction::Chooser;
+use crate::policy::{PlanStatus, PolicyFailure};
 
 /// Name of the rate policy that is always there.
 pub const NATIVE_RATE: &str = "decaying";
@@ -36,6 +40,9 @@ pub(super) trait Direct: World + 'static {
 
     /// What the policy that was installed did; `None` where the engine decides by itself.
     fn status(&self) -> Option<Status>;
+
+    /// Its own figures.
+    fn metrics(&self) -> Vec<(String, f64)>;
 }
 
 /// What a policy did since it was installed.
@@ -43,6 +50,9 @@ pub(super) struct Status {
     name: String,
     calls: u64,
     events: u64,
+    /// Answers that were not legal, and why the last one was not.
+    invalid: u64,
+    last_invalid: Option<String>,
     /// Why it does not decide any more.
     failure: Option<PolicyFailure>,
 }
@@ -50,7 +60,11 @@ pub(super) struct Status {
 impl Status {
     fn of_plans(status: PlanStatus) -> Option<Status> {
         let PlanStatus { name, asked, failure } = status;
-        name.map(|name| Status { name, calls: asked, events: 0, failure })
+        name.map(|name| Status { failure, ..Status::of_calls(name, asked, 0) })
+    }
+
+    fn of_calls(name: String, calls: u64, events: u64) -> Status {
+        Status { name, calls, events, invalid: 0, last_invalid: None, failure: None }
     }
 }
 
@@ -78,8 +92,10 @@ impl<W: Direct> Post for DirectPost<W> {
     }
 
     fn shares(&self) -> Vec<PolicyReport> {
-        let share = |Status { name, calls, events, failure }| PolicyReport {
+        let share = |Status { name, calls, events, invalid, last_invalid, failure }| PolicyReport {
             name,
+            invalid_victims: invalid,
+            state_note: last_invalid.unwrap_or_default(),
             world: W::Policy::WORLD.as_str().into(),
             state: if failure.is_some() { "failed" } else { "active" }.into(),
             calls,
@@ -88,6 +104,13 @@ impl<W: Direct> Post for DirectPost<W> {
             ..PolicyReport::default()
         };
         self.world.status().map(share).into_iter().collect()
+    }
+
+    fn metrics(&self, name: &str) -> Vec<(String, f64)> {
+        match self.world.status() {
+            Some(status) if status.name == name => self.world.metrics(),
+            _ => Vec::new(),
+        }
     }
 
     fn at_once(&self) -> Option<&dyn AtOnce> {
@@ -142,7 +165,11 @@ impl Direct for CacheAdmission {
     fn status(&self) -> Option<Status> {
         let status = self.0.admission_status()?;
         let (calls, events) = (status.stats.asked, status.stats.fates);
-        Some(Status { name: status.name, calls, events, failure: status.failure })
+        Some(Status { failure: status.failure, ..Status::of_calls(status.name, calls, events) })
+    }
+
+    fn metrics(&self) -> Vec<(String, f64)> {
+        self.0.admission_metrics()
     }
 }
 
@@ -170,7 +197,11 @@ impl Direct for RateLimiter {
         let limiter = self.0.borrow();
         let name = limiter.name()?.to_owned();
         let (calls, failure) = (limiter.stats().asked, limiter.failure().cloned());
-        Some(Status { name, calls, events: 0, failure })
+        Some(Status { failure, ..Status::of_calls(name, calls, 0) })
+    }
+
+    fn metrics(&self) -> Vec<(String, f64)> {
+        self.0.borrow_mut().metrics()
     }
 }
 
@@ -195,6 +226,10 @@ impl Direct for ReadAdmission {
     fn status(&self) -> Option<Status> {
         Status::of_plans(self.0.admission_status())
     }
+
+    fn metrics(&self) -> Vec<(String, f64)> {
+        self.0.admission_metrics()
+    }
 }
 
 /// What is refused under load.
@@ -217,5 +252,69 @@ impl Direct for LoadShedding {
 
     fn status(&self) -> Option<Status> {
         Status::of_plans(self.0.shedding_status())
+    }
+
+    fn metrics(&self) -> Vec<(String, f64)> {
+        self.0.shedding_metrics()
+    }
+}
+
+/// How classes of I/O share the disk.
+pub(super) struct IoPriority(Rc<IoQueue>);
+
+impl World for IoPriority {
+    type Policy = WasmIoPriorityPolicy;
+    const KEY: &'static str = "io_priority_policy";
+    const CHARGE: &'static str = "decides on shares of I/O";
+
+    fn post(parts: &Parts) -> Rc<dyn Post> {
+        post(parts, IoPriority(parts.context.io.clone()))
+    }
+}
+
+impl Direct for IoPriority {
+    fn install(&self, policy: Option<(String, Box<WasmIoPriorityPolicy>)>) {
+        self.0.set_policy(policy.map(|(name, policy)| (name, policy as _)));
+    }
+
+    fn status(&self) -> Option<Status> {
+        Status::of_plans(self.0.policy_status())
+    }
+
+    fn metrics(&self) -> Vec<(String, f64)> {
+        self.0.policy_metrics()
+    }
+}
+
+/// Which SSTables are merged.
+pub(super) struct Compaction(Rc<Chooser>);
+
+impl World for Compaction {
+    type Policy = WasmCompactionPolicy;
+    const KEY: &'static str = "compaction_policy";
+    const CHARGE: &'static str = "decides on compactions";
+
+    fn post(parts: &Parts) -> Rc<dyn Post> {
+        post(parts, Compaction(parts.compactions.clone()))
+    }
+}
+
+impl Direct for Compaction {
+    fn install(&self, policy: Option<(String, Box<WasmCompactionPolicy>)>) {
+        self.0.set(policy.map(|(name, policy)| (name, policy as _)));
+    }
+
+    fn status(&self) -> Option<Status> {
+        let status = self.0.status();
+        Some(Status {
+            invalid: status.refused,
+            last_invalid: status.last_refused,
+            failure: status.failure,
+            ..Status::of_calls(status.name?, status.asked, status.merges)
+        })
+    }
+
+    fn metrics(&self) -> Vec<(String, f64)> {
+        self.0.metrics()
     }
 }

@@ -19,6 +19,7 @@ use crate::admission::rate::Limiter;
 use crate::cache::PageCache;
 use crate::error::Result;
 use crate::plugin::{Budget, Instance, InstanceOptions};
+use crate::policy::compaction::Chooser;
 use crate::policy::{PolicyFailure, TrialVerdict};
 use crate::runtime::{self, ShardContext};
 
@@ -46,6 +47,7 @@ pub struct Parts {
     pub cache: Rc<PageCache>,
     pub limiter: Rc<RefCell<Limiter>>,
     pub admission: Rc<Admission>,
+    pub compactions: Rc<Chooser>,
     pub files: PolicyFiles,
 }
 

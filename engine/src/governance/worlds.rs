@@ -2,18 +2,22 @@
 
 use std::rc::Rc;
 
-use super::direct::{CacheAdmission, LoadShedding, RateLimiter, ReadAdmission};
+use super::direct::{
+    CacheAdmission, Compaction, IoPriority, LoadShedding, RateLimiter, ReadAdmission,
+};
 use super::eviction::Eviction;
 use super::world::{Parts, Post, World};
 use crate::plugin::{self, Instance};
 
 /// Every world that the engine serves.
-pub(super) static WORLDS: [Served; 5] = [
+pub(super) static WORLDS: [Served; 7] = [
     Served::of::<Eviction>(),
     Served::of::<CacheAdmission>(),
     Served::of::<RateLimiter>(),
     Served::of::<ReadAdmission>(),
     Served::of::<LoadShedding>(),
+    Served::of::<IoPriority>(),
+    Served::of::<Compaction>(),
 ];
 
 /// A world as the list has it.

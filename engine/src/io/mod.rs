@@ -10,6 +10,8 @@
 //! queue forms here and not in the disk, and `fair_queue.rs` picks from it by shares. Mechanism and
 //! rules are those of ScyllaDB's scheduler: <https://github.com/scylladb/seastar>, `fair_queue`.
 //!
+//! A policy of world `io-priority` may plan the shares of one shard's classes (`priority.rs`).
+//!
 //! Without measured figures (`properties.rs` reads them) nothing is held back; only the number of
 //! requests in the disk is bounded, and beyond it the same fair queue decides.
 //!
@@ -20,6 +22,7 @@ mod bucket;
 mod class;
 mod fair_queue;
 mod model;
+mod priority;
 mod properties;
 mod queue;
 mod scheduled;

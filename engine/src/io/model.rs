@@ -24,6 +24,8 @@ pub struct DiskModel {
     write: Prices,
     /// Cost that may be handed to an idle disk at once; none where the figures were not measured.
     burst: Option<u64>,
+    /// What was measured.
+    measured: Option<DiskProperties>,
 }
 
 /// Prices of requests of one kind, picoseconds.
@@ -71,6 +73,7 @@ impl DiskModel {
         model.read.limit_piece(burst, disk.read_saturation_bytes);
         model.write.limit_piece(burst, disk.write_saturation_bytes);
         model.burst = Some(burst);
+        model.measured = Some(*disk);
         model
     }
 
@@ -84,6 +87,7 @@ impl DiskModel {
             read: Prices::new(disk.read_iops, disk.read_bandwidth),
             write: Prices::new(disk.write_iops, disk.write_bandwidth),
             burst: None,
+            measured: None,
         }
     }
 
@@ -92,6 +96,11 @@ impl DiskModel {
             Kind::Read => &self.read,
             Kind::Write => &self.write,
         }
+    }
+
+    /// The figures of the disk, where it was measured.
+    pub(super) fn measured_figures(&self) -> Option<&DiskProperties> {
+        self.measured.as_ref()
     }
 
     /// Cost of one request, picoseconds of the whole disk.

@@ -20,11 +20,14 @@ use std::time::Duration;
 use super::class::{Class, current_flow};
 use super::fair_queue::{FairQueue, Flow};
 use super::model::Kind;
+use super::priority::{Present, Priority};
 use super::scheduler::Scheduler;
 use super::stats::{ClassStats, Recent, Sums};
 use crate::clock::Clock;
 use crate::config::{IO_IN_DISK_MAX, IO_NEWCOMER};
 use crate::disk::Sleep;
+use crate::policy::PlanStatus;
+use crate::policy::io_priority::{DiskLoad, IoPriorityPolicy};
 
 thread_local! {
     /// Requests of queries that the disk has from the queue of this thread's shard.
@@ -43,6 +46,7 @@ pub struct IoQueue {
     scheduler: Arc<Scheduler>,
     clock: Arc<dyn Clock>,
     sleep: Sleep,
+    priority: Priority,
     state: RefCell<State>,
 }
 
@@ -70,6 +74,8 @@ struct Reserved {
 #[derive(Debug, Clone, Copy, Default)]
 struct Counted {
     stats: ClassStats,
+    /// Of requests that wait.
+    queued_bytes: u64,
     recent: Recent,
     /// Since when requests wait and the disk has none.
     starving_since_ns: Option<u64>,
@@ -144,7 +150,65 @@ impl IoQueue {
             counted: [Counted::default(); Class::COUNT],
         });
         QUERIES.set(queries);
-        Rc::new_cyclic(|me| IoQueue { me: me.clone(), scheduler, clock, sleep, state })
+        let priority = Priority::new();
+        Rc::new_cyclic(|me| IoQueue { me: me.clone(), scheduler, clock, sleep, priority, state })
+    }
+
+    /// Lets a policy plan the shares of this shard's classes, under the name of its statement;
+    /// `None`: the shares that statements set.
+    pub fn set_policy(&self, policy: Option<(String, Box<dyn IoPriorityPolicy>)>) {
+        let now_ns = self.clock.monotonic_ns();
+        self.priority.set(policy, now_ns);
+        self.dispatch(now_ns);
+    }
+
+    /// What the policy did that was put in charge last.
+    pub fn policy_status(&self) -> PlanStatus {
+        self.priority.status()
+    }
+
+    /// Its own figures.
+    pub fn policy_metrics(&self) -> Vec<(String, f64)> {
+        self.priority.metrics()
+    }
+
+    /// Gives a class these shares on this shard where no policy plans others, and no statement sets
+    /// them.
+    pub fn set_native(&self, class: Class, shares: u32) {
+        if self.priority.set_native(class.index(), shares) {
+            self.dispatch(self.clock.monotonic_ns());
+        }
+    }
+
+    /// The shares of a class that are in force on this shard.
+    pub fn shares(&self, class: Class) -> u32 {
+        self.shares_of(class.index())
+    }
+
+    fn shares_of(&self, class: usize) -> u32 {
+        self.priority.shares(class, self.scheduler.shares(class))
+    }
+
+    /// Asks the policy for a plan when it is time.
+    pub fn tick(&self) {
+        let now_ns = self.clock.monotonic_ns();
+        let mut disk =
+            DiskLoad { in_disk: self.state.borrow().in_disk as u64, ..DiskLoad::default() };
+        if let Some(figures) = self.scheduler.model().measured_figures() {
+            (disk.read_iops, disk.read_bandwidth) = (figures.read_iops, figures.read_bandwidth);
+            (disk.write_iops, disk.write_bandwidth) = (figures.write_iops, figures.write_bandwidth);
+        }
+        let present = || {
+            let state = self.state.borrow();
+            std::array::from_fn(|class| Present {
+                queued: state.counted[class].stats.queued,
+                queued_bytes: state.counted[class].queued_bytes,
+                set: self.scheduler.shares(class),
+            })
+        };
+        if self.priority.tick(now_ns, disk, present) {
+            self.dispatch(now_ns);
+        }
     }
 
     pub fn scheduler(&self) -> &Arc<Scheduler> {
@@ -156,17 +220,20 @@ impl IoQueue {
         let cost = self.scheduler.model().cost(kind, bytes);
         let request = Request { class, flow: current_flow(), kind, bytes, cost };
         let now_ns = self.clock.monotonic_ns();
+        self.priority.note_arrived(class.index());
         if self.starts_at_once(&request, now_ns) {
+            self.priority.note_started(class.index(), bytes, 0);
             return Running { queue: self, request, delay_ns: 0, started_ns: now_ns };
         }
         let (progress, waker) = (Cell::new(Progress::Waits), RefCell::new(None));
         let waiter = Rc::new(Waiter { request, arrived_ns: now_ns, progress, waker });
         {
             let mut state = self.state.borrow_mut();
-            state.waiting.set_shares(class.index(), self.scheduler.shares(class.index()));
+            state.waiting.set_shares(class.index(), self.shares_of(class.index()));
             state.waiting.push((class.index(), request.flow), cost, waiter.clone());
             let counted = &mut state.counted[class.index()];
             counted.stats.queued += 1;
+            counted.queued_bytes += bytes as u64;
             counted.note_starving(now_ns);
         }
         let waiting = Waiting { queue: self, waiter };
@@ -194,7 +261,7 @@ impl IoQueue {
                 return false;
             }
         }
-        state.waiting.set_shares(class, self.scheduler.shares(class));
+        state.waiting.set_shares(class, self.shares_of(class));
         state.waiting.pass((class, request.flow), request.cost);
         self.scheduler.charge_bytes(class, request.bytes);
         state.begin(request.class);
@@ -209,7 +276,7 @@ impl IoQueue {
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
         for class in 0..Class::COUNT {
-            state.waiting.set_shares(class, self.scheduler.shares(class));
+            state.waiting.set_shares(class, self.shares_of(class));
         }
         while state.in_disk < IO_IN_DISK_MAX {
             let may = |class| self.scheduler.held_ns(class, now_ns).is_none();
@@ -226,8 +293,10 @@ impl IoQueue {
             self.scheduler.charge_bytes(class, waiter.request.bytes);
             state.begin(waiter.request.class);
             let counted = &mut state.counted[class];
-            counted.stats.queued -= 1;
+            counted.leave(&waiter.request);
             counted.note_starving(now_ns);
+            let delay_ns = now_ns.saturating_sub(waiter.arrived_ns);
+            self.priority.note_started(class, waiter.request.bytes, delay_ns);
             waiter.progress.set(Progress::Started(now_ns));
             if let Some(waker) = waiter.waker.take() {
                 waker.wake();
@@ -274,7 +343,9 @@ impl IoQueue {
             let mut state = self.state.borrow_mut();
             let counted = state.end(request.class);
             if had_it {
-                counted.add(request, delay_ns, now_ns.saturating_sub(started_ns), now_ns);
+                let execution_ns = now_ns.saturating_sub(started_ns);
+                self.priority.note_ended(execution_ns);
+                counted.add(request, delay_ns, execution_ns, now_ns);
             } else {
                 counted.stats.cancelled += 1;
             }
@@ -298,7 +369,7 @@ impl IoQueue {
             let removed = state.waiting.remove(class, |other| Rc::ptr_eq(other, waiter));
             debug_assert!(removed.is_some(), "a request that waits is in the queue");
             let counted = &mut state.counted[class];
-            counted.stats.queued -= 1;
+            counted.leave(&waiter.request);
             counted.stats.cancelled += 1;
             counted.note_starving(now_ns);
         }
@@ -331,6 +402,12 @@ impl IoQueue {
 }
 
 impl Counted {
+    /// A request does not wait any more.
+    fn leave(&mut self, request: &Request) {
+        self.stats.queued -= 1;
+        self.queued_bytes -= request.bytes as u64;
+    }
+
     fn add(&mut self, request: &Request, delay_ns: u64, execution_ns: u64, now_ns: u64) {
         let stats = &mut self.stats;
         match request.kind {

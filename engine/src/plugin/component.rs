@@ -11,7 +11,7 @@ use wasmtime::Engine;
 use wasmtime::component::{Component, Linker};
 
 use super::artifact;
-use super::bindings::v0_1::{self, DRAFTS, IMPORTS, LIFECYCLE, VERSION, export_of};
+use super::bindings::v0_1::{self, IMPORTS, LIFECYCLE, VERSION, export_of};
 use super::compiler::CompilerCommand;
 use super::epoch::{Ticker, TickerHold};
 use super::state::{State, printable};
@@ -229,12 +229,6 @@ impl Outline {
 
     /// No decision that this engine knows is exported.
     fn explain_undecided(&self) -> String {
-        let draft = DRAFTS.iter().find(|(export, _)| self.exports.iter().any(|own| own == export));
-        if let Some((export, needed)) = draft {
-            return format!(
-                "exports {export}, a draft of the contract: this engine has no {needed}"
-            );
-        }
         let decisions = World::ALL.map(export_of);
         let near = decisions.iter().find(|name| self.of_another_version(name).is_some());
         match near {

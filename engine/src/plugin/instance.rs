@@ -333,14 +333,18 @@ impl EvictionPolicy for WasmEvictionPolicy {
     }
 
     fn metrics(&mut self) -> Result<Vec<(String, f64)>, PolicyFailure> {
-        let mut metrics = self.walk("metrics", |guest, store| guest.metrics(store))?;
-        metrics.truncate(METRICS_MAX);
-        Ok(metrics.into_iter().map(|(name, value)| (printable(&name), value)).collect())
+        Ok(shown(self.walk("metrics", |guest, store| guest.metrics(store))?))
     }
 
     fn usage(&self) -> PolicyUsage {
         PolicyUsage { ns: self.counters.apply_ns, fuel: self.counters.apply_fuel }
     }
+}
+
+/// Figures as people may see them.
+pub(super) fn shown(mut metrics: Vec<(String, f64)>) -> Vec<(String, f64)> {
+    metrics.truncate(METRICS_MAX);
+    metrics.into_iter().map(|(name, value)| (printable(&name), value)).collect()
 }
 
 /// A guest after `init`.
@@ -400,7 +404,7 @@ fn check_capabilities(
     world: World,
     max_slots: u32,
 ) -> Result<(), String> {
-    if capabilities.world != Some(world) {
+    if capabilities.world != world {
         return Err(format!("init: the policy says that it is not for {world}"));
     }
     for (what, text) in [("name", &capabilities.name), ("version", &capabilities.version)] {

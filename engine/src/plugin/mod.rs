@@ -34,7 +34,9 @@ pub use component::{CompiledPolicy, Loaded};
 pub use host::{HostOptions, PolicyHost};
 pub use inspect::{Inspection, inspect};
 pub use instance::{Instance, InstanceCounters, InstanceOptions, WasmEvictionPolicy};
-pub use plans::{WasmLoadSheddingPolicy, WasmReadAdmissionPolicy};
+pub use plans::{
+    WasmCompactionPolicy, WasmIoPriorityPolicy, WasmLoadSheddingPolicy, WasmReadAdmissionPolicy,
+};
 pub use scalar::{WasmAdmissionPolicy, WasmRatePolicy};
 pub use state::instance_bytes;
 pub use world::World;

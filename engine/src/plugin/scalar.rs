@@ -12,7 +12,7 @@ use super::bindings::v0_1::{AdmissionGuest, Capabilities, RateGuest, WorldGuest}
 use super::budget::Budget;
 use super::component::CompiledPolicy;
 use super::instance::{
-    Instance, InstanceCounters, InstanceOptions, Started, arm, failure_of, start,
+    Instance, InstanceCounters, InstanceOptions, Started, arm, failure_of, shown, start,
 };
 use super::owned_store::OwnedStore;
 use super::state::State;
@@ -20,6 +20,25 @@ use super::world::World;
 use crate::policy::PolicyFailure;
 use crate::policy::cache_admission::{AdmissionCandidate, AdmissionPolicy};
 use crate::policy::rate::{Excess, KeyLoad, PlannedRate, RatePolicy, Ruling};
+
+/// What the policies of all worlds answer alike: what they call themselves, and their figures.
+macro_rules! stated {
+    () => {
+        fn name(&self) -> &str {
+            &self.capabilities.name
+        }
+
+        fn version(&self) -> &str {
+            &self.capabilities.version
+        }
+
+        fn metrics(&mut self) -> Result<Vec<(String, f64)>, PolicyFailure> {
+            self.figures()
+        }
+    };
+}
+
+pub(super) use stated;
 
 /// Limits that a plan may hold.
 const PLANNED_MAX: usize = 64;
@@ -94,6 +113,18 @@ impl<G: WorldGuest> WasmDecision<G> {
     }
 }
 
+impl<G: WorldGuest> WasmDecision<G> {
+    /// Its own figures.
+    ///
+    /// Errors: the policy failed and must not be called again.
+    pub(super) fn figures(&mut self) -> Result<Vec<(String, f64)>, PolicyFailure> {
+        // Rare, as calls are that walk all slots.
+        let words = usize::try_from(self.budget.walk_fuel(0) / self.budget.event_fuel.max(1));
+        let words = words.unwrap_or(usize::MAX);
+        self.enter("metrics", words, |guest, store| guest.metrics(store)).map(shown)
+    }
+}
+
 impl<G: WorldGuest + Send + 'static> Instance for WasmDecision<G> {
     const WORLD: World = G::WORLD;
 
@@ -110,13 +141,7 @@ impl<G: WorldGuest + Send + 'static> Instance for WasmDecision<G> {
 }
 
 impl AdmissionPolicy for WasmAdmissionPolicy {
-    fn name(&self) -> &str {
-        &self.capabilities.name
-    }
-
-    fn version(&self) -> &str {
-        &self.capabilities.version
-    }
+    stated!();
 
     fn wants_feedback(&self) -> bool {
         self.capabilities.wants_miss_events
@@ -146,13 +171,7 @@ fn class_op(operation: crate::policy::rate::Operation, limit: u32) -> u64 {
 }
 
 impl RatePolicy for WasmRatePolicy {
-    fn name(&self) -> &str {
-        &self.capabilities.name
-    }
-
-    fn version(&self) -> &str {
-        &self.capabilities.version
-    }
+    stated!();
 
     fn exceeded(&mut self, excess: &Excess) -> Result<Ruling, PolicyFailure> {
         let class_op = class_op(excess.operation, excess.limit);

@@ -8,15 +8,19 @@ pub enum World {
     RateLimiter,
     ReadAdmission,
     LoadShedding,
+    IoPriority,
+    Compaction,
 }
 
 impl World {
-    pub const ALL: [World; 5] = [
+    pub const ALL: [World; 7] = [
         World::Eviction,
         World::CacheAdmission,
         World::RateLimiter,
         World::ReadAdmission,
         World::LoadShedding,
+        World::IoPriority,
+        World::Compaction,
     ];
 
     /// The decision, as `system.policies` shows it.
@@ -27,6 +31,8 @@ impl World {
             World::RateLimiter => "rate-limiter",
             World::ReadAdmission => "read-admission",
             World::LoadShedding => "load-shedding",
+            World::IoPriority => "io-priority",
+            World::Compaction => "compaction",
         }
     }
 

@@ -60,6 +60,13 @@ pub trait ReadAdmissionPolicy {
     fn name(&self) -> &str;
     fn version(&self) -> &str;
 
+    /// Its own figures, for people.
+    ///
+    /// Errors: the policy failed and must not be called again.
+    fn metrics(&mut self) -> Result<Vec<(String, f64)>, PolicyFailure> {
+        Ok(Vec::new())
+    }
+
     /// Called at intervals while there are reads; changes the limits that are to hold from now on.
     ///
     /// Errors: the policy failed and must not be called again; the plan is as it was.
@@ -146,6 +153,13 @@ pub trait LoadSheddingPolicy {
     /// Name and version as the policy states them.
     fn name(&self) -> &str;
     fn version(&self) -> &str;
+
+    /// Its own figures, for people.
+    ///
+    /// Errors: the policy failed and must not be called again.
+    fn metrics(&mut self) -> Result<Vec<(String, f64)>, PolicyFailure> {
+        Ok(Vec::new())
+    }
 
     /// Called at intervals while there are requests; changes what is refused from now on.
     ///

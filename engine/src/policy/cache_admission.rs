@@ -40,6 +40,13 @@ pub trait AdmissionPolicy {
     fn name(&self) -> &str;
     fn version(&self) -> &str;
 
+    /// Its own figures, for people.
+    ///
+    /// Errors: the policy failed and must not be called again.
+    fn metrics(&mut self) -> Result<Vec<(String, f64)>, PolicyFailure> {
+        Ok(Vec::new())
+    }
+
     /// Whether [`feedback`](Self::feedback) is wanted; collecting it costs some ns a hit.
     fn wants_feedback(&self) -> bool;
 

@@ -6,8 +6,11 @@
 pub mod admission;
 mod backoff;
 pub mod cache_admission;
+pub mod compaction;
 pub mod event;
 pub mod eviction;
+mod governed;
+pub mod io_priority;
 mod lru;
 pub mod rate;
 mod slot_array;
@@ -17,6 +20,7 @@ mod trial;
 
 pub use backoff::{AfterFailure, Backoff};
 pub use eviction::{EvictionPolicy, FailureKind, PolicyFailure, PolicyUsage, Slot};
+pub use governed::{Governed, PlanStatus};
 pub use lru::Lru;
 pub use slot_array::SlotArray;
 pub use snapshot::{PolicySnapshot, SNAPSHOT_FILE_BYTES_MAX};

@@ -77,6 +77,13 @@ pub trait RatePolicy {
     fn name(&self) -> &str;
     fn version(&self) -> &str;
 
+    /// Its own figures, for people.
+    ///
+    /// Errors: the policy failed and must not be called again.
+    fn metrics(&mut self) -> Result<Vec<(String, f64)>, PolicyFailure> {
+        Ok(Vec::new())
+    }
+
     /// Whether an operation beyond its limit goes through all the same.
     ///
     /// Errors: the policy failed and must not be called again.

@@ -18,6 +18,7 @@
 mod brief;
 mod counts;
 mod current;
+mod latencies;
 mod report;
 mod steps;
 mod watch;
@@ -26,6 +27,7 @@ pub use brief::Brief;
 pub use counts::{Count, ReadStats};
 pub(crate) use current::with;
 pub use current::{Probed, Timer, count, count_by, current, note, timer};
+pub use latencies::Latencies;
 pub use report::{ReadReport, What};
 pub use steps::Step;
 pub use watch::{Detail, DiskRead, OnShard, Probe, Watch};

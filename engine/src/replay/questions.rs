@@ -9,7 +9,8 @@ use crate::clock::Random;
 use crate::error::{Error, Result};
 use crate::plugin::{
     Budget, CompiledPolicy, InstanceCounters, InstanceOptions, WasmAdmissionPolicy,
-    WasmLoadSheddingPolicy, WasmRatePolicy, WasmReadAdmissionPolicy,
+    WasmCompactionPolicy, WasmIoPriorityPolicy, WasmLoadSheddingPolicy, WasmRatePolicy,
+    WasmReadAdmissionPolicy,
 };
 use crate::policy::PolicyFailure;
 use crate::policy::admission::{
@@ -17,7 +18,11 @@ use crate::policy::admission::{
     WorkLoad,
 };
 use crate::policy::cache_admission::{AdmissionCandidate, AdmissionPolicy, Fate, fate};
+use crate::policy::compaction::{
+    CompactionPolicy, Pick, SstableFacts, TableFacts, TableStrategy, WantedMerge,
+};
 use crate::policy::event::EntryKind;
+use crate::policy::io_priority::{ClassLoad, DiskLoad, IoPriorityPolicy};
 use crate::policy::rate::{Excess, KeyLoad, Operation, RatePolicy};
 
 /// Questions of the trial.
@@ -30,6 +35,11 @@ const QUESTIONS_PER_BATCH: u64 = 100;
 const PLANS: u64 = 2_000;
 /// Time between two of them.
 const PLAN_US: u64 = 100_000;
+/// Classes of I/O of which a policy of I/O priority is told.
+const IO_CLASSES: usize = 5;
+/// Times that a compaction policy is asked, and SSTables above which its table is cut back.
+const PICKS: u64 = 2_000;
+const SSTABLES_MAX: usize = 200;
 
 /// What one run of the trial came to.
 struct Run {
@@ -197,6 +207,135 @@ pub(super) fn try_load_shedding(
         }
         Ok(answers.run(policy.name(), policy.version(), policy.counters()))
     })
+}
+
+/// Tries a component of world `io-priority`: requests that come in waves.
+///
+/// Errors: `Policy` when no instance of it starts.
+pub(super) fn try_io_priority(
+    compiled: &Arc<CompiledPolicy>,
+    params: &[(String, String)],
+) -> Result<Trial> {
+    twice(compiled, params, planned, |options| {
+        let mut policy = WasmIoPriorityPolicy::new(compiled.clone(), options)?;
+        let mut random = Random::new(11);
+        let mut answers = Answers::default();
+        let mut shares = [1000, 1000, 200, 100, 100];
+        for at in 0..PLANS {
+            let wave = 1 + at % 100;
+            let classes: [ClassLoad; IO_CLASSES] = std::array::from_fn(|class| {
+                let started = random.below(10 * wave);
+                let queued = random.below(wave);
+                let p50_us = queued * random.below(300);
+                ClassLoad {
+                    arrived: started + random.below(wave),
+                    started,
+                    bytes: started << 14,
+                    queued,
+                    queued_bytes: queued << 14,
+                    p50_us,
+                    p99_us: p50_us * 3,
+                    shares: shares[class],
+                }
+            });
+            let disk = DiskLoad {
+                elapsed_us: PLAN_US,
+                read_iops: 100_000,
+                write_iops: 50_000,
+                read_bandwidth: 1 << 30,
+                write_bandwidth: 1 << 29,
+                in_disk: random.below(64),
+                p50_us: 80 + wave,
+                p99_us: 200 + 10 * wave,
+            };
+            let before = shares;
+            policy.plan(at * PLAN_US, &disk, &classes, &mut shares)?;
+            answers.add(shares != before);
+            shares.iter().for_each(|shares| answers.hash(u64::from(*shares)));
+        }
+        Ok(answers.run(policy.name(), policy.version(), policy.counters()))
+    })
+}
+
+/// Tries a component of world `compaction`: a table to which flushes add SSTables, and that is
+/// merged as the policy says.
+///
+/// Errors: `Policy` when no instance of it starts.
+pub(super) fn try_compaction(
+    compiled: &Arc<CompiledPolicy>,
+    params: &[(String, String)],
+) -> Result<Trial> {
+    let sentence = |merges| format!("is asked {PICKS} times: {merges} merges");
+    twice(compiled, params, sentence, |options| {
+        let mut policy = WasmCompactionPolicy::new(compiled.clone(), options)?;
+        let mut random = Random::new(11);
+        let mut answers = Answers::default();
+        let mut sstables: Vec<SstableFacts> = Vec::new();
+        for at in 1..=PICKS {
+            sstables.push(flushed(at, 1 + random.below(8)));
+            if sstables.len() > SSTABLES_MAX {
+                sstables.remove(0);
+            }
+            let table = TableFacts {
+                name: "trial.t".to_owned(),
+                now_seconds: 1_700_000_000 + at,
+                strategy: TableStrategy::SizeTiered,
+                min_threshold: 4,
+                max_threshold: 32,
+                sstable_bytes: 160 << 20,
+            };
+            match policy.pick(&table, &sstables)? {
+                Pick::Merge(wanted) => {
+                    answers.add(true);
+                    wanted.inputs.iter().for_each(|number| answers.hash(*number));
+                    answers.hash(u64::from(wanted.level) << 32 ^ wanted.split_bytes);
+                    merge(&mut sstables, &wanted, PICKS + at);
+                }
+                other => {
+                    answers.add(false);
+                    answers.hash(u64::from(other == Pick::Strategy));
+                }
+            }
+        }
+        Ok(answers.run(policy.name(), policy.version(), policy.counters()))
+    })
+}
+
+/// An SSTable of so many MiB as a flush writes it.
+fn flushed(number: u64, mib: u64) -> SstableFacts {
+    SstableFacts {
+        number,
+        run: number,
+        level: 0,
+        bytes: mib << 20,
+        partitions: mib * 1_000,
+        rows: mib * 10_000,
+        first_token: i64::MIN,
+        last_token: i64::MAX,
+        min_timestamp: number as i64 * 1_000_000,
+        max_timestamp: (number as i64 + 1) * 1_000_000,
+        droppable_per_mille: 0,
+        age_seconds: 1,
+    }
+}
+
+/// One SSTable in the place of those that are merged.
+fn merge(sstables: &mut Vec<SstableFacts>, wanted: &WantedMerge, number: u64) {
+    let is_input = |file: &SstableFacts| wanted.inputs.contains(&file.number);
+    let inputs: Vec<SstableFacts> = sstables.extract_if(.., |file| is_input(file)).collect();
+    let Some(first) = inputs.first() else { return };
+    let sum = |of: fn(&SstableFacts) -> u64| inputs.iter().map(of).sum();
+    let merged = SstableFacts {
+        number,
+        run: number,
+        level: wanted.level,
+        bytes: sum(|file| file.bytes),
+        partitions: sum(|file| file.partitions),
+        rows: sum(|file| file.rows),
+        ..*first
+    };
+    sstables.push(merged);
+    sstables.sort_by_key(|file| file.number);
 }
 
 fn answered(verb: &'static str) -> impl Fn(u64) -> String {

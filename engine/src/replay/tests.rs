@@ -10,7 +10,8 @@ use super::candidate::run_policy;
 use super::*;
 use crate::clock::{SimulatedClock, SystemClock};
 use crate::plugin::tests::guest::{
-    FOREVER, Guest, load_shedding, plan_of, read_admission, saboteur,
+    FOREVER, Guest, case_of, compaction, io_priority, load_shedding, merge_of, plan_of,
+    read_admission, saboteur,
 };
 use crate::plugin::{CompiledPolicy, HostOptions, InstanceOptions, PolicyHost, WasmEvictionPolicy};
 use crate::policy::{EvictionPolicy, FailureKind, PolicyFailure, Slot};
@@ -336,6 +337,31 @@ fn a_trial_counts_what_a_component_answers() {
         let once = told(&bytes(&plan_of(&[7, 8, 9, 10], size)));
         assert_eq!(once, "makes 2000 plans: 1 differ from the one before");
     }
+}
+
+#[test]
+fn a_trial_of_io_and_of_merges_counts_what_a_component_answers() {
+    let told = |bytes: &[u8]| {
+        let trial = try_component(&loaded(bytes), &[], &SystemClock::new()).unwrap();
+        assert!(trial.is_passed(), "{:?}", trial.findings);
+        trial.findings[0].text.clone()
+    };
+    let plans = "makes 2000 plans";
+    assert_eq!(
+        told(&io_priority(&plan_of(&[], 4))),
+        format!("{plans}: 0 differ from the one before")
+    );
+    assert_eq!(
+        told(&io_priority(&plan_of(&[5], 4))),
+        format!("{plans}: 1 differ from the one before")
+    );
+    assert_eq!(told(&compaction(&case_of(0))), "is asked 2000 times: 0 merges");
+    assert_eq!(told(&compaction(&case_of(1))), "is asked 2000 times: 0 merges");
+    assert_eq!(told(&compaction(&merge_of(&[1], 0, 0))), "is asked 2000 times: 2000 merges");
+    let lazy = told(&dist("lazy_leveling.wasm"));
+    let merges: u64 = lazy.split(' ').nth(4).unwrap().parse().unwrap();
+    assert!((400..1_000).contains(&merges), "{lazy}");
+    assert!(told(&dist("queue_guard.wasm")).starts_with(plans));
 }
 
 /// On a machine so busy that seconds pass within a call, a replay is what it is on any other.

@@ -43,6 +43,8 @@ pub fn try_component(
         World::RateLimiter => questions::try_rate(compiled, params),
         World::ReadAdmission => questions::try_read_admission(compiled, params),
         World::LoadShedding => questions::try_load_shedding(compiled, params),
+        World::IoPriority => questions::try_io_priority(compiled, params),
+        World::Compaction => questions::try_compaction(compiled, params),
     }
 }
 

@@ -18,8 +18,11 @@ use std::rc::Rc;
 use super::compacting::CompactionOrder;
 use super::exchange::{Exchanged, Making};
 use super::table::{LiveSstable, Table};
-use crate::compaction::{Choice, Facts, FileFacts, Merge, Others, Purge, Purged, choose, major};
+use crate::compaction::{
+    Choice, Facts, FileFacts, Merge, Others, Purge, Purged, backlog, choose_by, major,
+};
 use crate::error::{Error, Result};
+use crate::policy::compaction::Chooser;
 use crate::runtime;
 use crate::schema::{PartitionKey, Token};
 use crate::sstable::manifest::{Edit, Manifest};
@@ -80,6 +83,8 @@ impl Table {
                 FileFacts {
                     number: info.generation,
                     bytes: info.data_bytes,
+                    partitions: info.partitions,
+                    rows: info.rows,
                     level: info.level,
                     run: live.run,
                     min_timestamp: info.min_timestamp,
@@ -97,11 +102,26 @@ impl Table {
         facts
     }
 
-    /// What should be merged next, if anything.
-    pub fn choose_compaction(&self, now_seconds: i64) -> Option<Choice> {
+    /// What should be merged next, if anything, by the policy in charge or the strategy.
+    pub fn choose_compaction(&self, chooser: &Chooser, now_seconds: i64) -> Option<Choice> {
         let files = self.file_facts(now_seconds);
         let options = self.options().compaction;
-        choose(&Facts { files: &files, options: &options, now_seconds })
+        let facts = Facts { files: &files, options: &options, now_seconds };
+        choose_by(chooser, || self.schema().full_name(), &facts)
+    }
+
+    /// Bytes that its strategy has before it.
+    pub fn compaction_backlog(&self, now_seconds: i64) -> u64 {
+        if self.is_attached || self.dropped.get() {
+            return 0;
+        }
+        self.compacting.backlog.get().unwrap_or_else(|| {
+            let files = self.file_facts(now_seconds);
+            let options = self.options().compaction;
+            let bytes = backlog(&Facts { files: &files, options: &options, now_seconds });
+            self.compacting.backlog.set(Some(bytes));
+            bytes
+        })
     }
 
     /// A step of the merge of everything, and whether it is the last one.
@@ -190,7 +210,7 @@ impl Table {
         let table = self.schema().full_name();
         tracing::error!(table, %error, "a damaged SSTable is left out of compactions");
         self.compacting.set_aside.borrow_mut().insert(number);
-        self.compacting.is_due.set(true);
+        self.compacting.note_change();
     }
 
     /// Whether one of these was found damaged by a compaction.

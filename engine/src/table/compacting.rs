@@ -21,6 +21,8 @@ pub struct CompactionOrder {
 pub(super) struct Compacting {
     /// Something has changed since the table was asked last.
     pub(super) is_due: Cell<bool>,
+    /// Bytes that its strategy has before it; none where something has changed since.
+    pub(super) backlog: Cell<Option<u64>>,
     /// SSTables of which a part could not be read: they are merged no more.
     pub(super) set_aside: RefCell<BTreeSet<u64>>,
     /// When each was seen first, seconds since the epoch.
@@ -33,9 +35,18 @@ impl Default for Compacting {
     fn default() -> Self {
         Compacting {
             is_due: Cell::new(true),
+            backlog: Cell::new(None),
             set_aside: RefCell::default(),
             seen: RefCell::default(),
             inputs: RefCell::default(),
         }
+    }
+}
+
+impl Compacting {
+    /// The set of SSTables, or what is wanted of them, has changed.
+    pub(super) fn note_change(&self) {
+        self.is_due.set(true);
+        self.backlog.set(None);
     }
 }

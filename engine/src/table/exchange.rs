@@ -361,7 +361,7 @@ impl<'a> Making<'a> {
             table.generation.set(generation);
             table.rows.begin_generation(generation);
         }
-        table.compacting.is_due.set(true);
+        table.compacting.note_change();
         let is_gone = |input: &Rc<Sstable>| step.removed.contains(&input.info().generation);
         let gone = self.inputs.extract_if(.., |input| is_gone(input));
         match reshards {

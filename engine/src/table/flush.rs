@@ -108,7 +108,7 @@ impl Table {
                 let generation = self.generation.get() + 1;
                 self.generation.set(generation);
                 Rc::make_mut(&mut self.sstables.borrow_mut()).0.push(live);
-                self.compacting.is_due.set(true);
+                self.compacting.note_change();
                 self.rows.begin_generation(generation);
                 self.merge_into_rows(&memtable, generation).await;
             }

@@ -267,7 +267,7 @@ impl Table {
         assert_eq!(before.id, schema.id, "{} would become another table", before.full_name());
         *self.dropped_cells.borrow_mut() = DroppedCells::of(&schema);
         self.refused_columns.borrow_mut().clear();
-        self.compacting.is_due.set(true);
+        self.compacting.note_change();
     }
 
     /// What of the table's cells went with their columns, as of now.

@@ -221,25 +221,19 @@ mod tests {
     }
 
     #[test]
-    fn the_contract_can_be_read_without_its_drafts() {
-        for world in ["eviction", "cache-admission", "rate-limiter", "load-shedding"] {
+    fn every_world_of_the_contract_can_be_read() {
+        for world in [
+            "eviction",
+            "cache-admission",
+            "rate-limiter",
+            "read-admission",
+            "load-shedding",
+            "io-priority",
+            "compaction",
+        ] {
             let world = format!("{world}-policy");
             assert!(contract(plugins(), &world).is_ok(), "{:?}", contract(plugins(), &world).err());
         }
-        for draft in ["compaction", "io-priority"] {
-            assert!(contract(plugins(), &format!("{draft}-policy")).is_err(), "{draft} is a draft");
-        }
-    }
-
-    #[test]
-    fn who_builds_against_a_draft_names_its_feature() {
-        for draft in ["compaction", "io-priority"] {
-            let mut resolve = Resolve::default();
-            resolve.features.insert(draft.to_owned());
-            let read = resolve.push_dir(plugins().with_file_name("wit").join("v0.1"));
-            let (package, _) = read.expect("a contract");
-            let world = format!("{draft}-policy");
-            assert!(resolve.select_world(&[package], Some(&world)).is_ok(), "{world}");
-        }
+        assert!(contract(plugins(), "tides-policy").is_err());
     }
 }

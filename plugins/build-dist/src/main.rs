@@ -24,7 +24,7 @@ use skip::skip;
 use toolchain::Toolchain;
 
 /// The guests: folder of the crate. The component has the same name, with `_` for `-`.
-const POLICIES: [&str; 18] = [
+const POLICIES: [&str; 20] = [
     "lru",
     "sieve",
     "fifo",
@@ -43,6 +43,8 @@ const POLICIES: [&str; 18] = [
     "token-bucket",
     "latency",
     "codel",
+    "queue-guard",
+    "lazy-leveling",
 ];
 /// The only name that a component may import.
 const HOST: &str = "tidegate:policy/host@0.1.0";

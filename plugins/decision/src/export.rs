@@ -167,6 +167,112 @@ macro_rules! export_load_shedding {
     };
 }
 
+/// Exports an [`IoPriorityPolicy`](crate::IoPriorityPolicy) as a component of world
+/// `io-priority-policy`. The text is the folder of the WIT package, from the policy's crate.
+#[macro_export]
+macro_rules! export_io_priority {
+    ($policy:ident, $wit:tt) => {
+        #[cfg(target_arch = "wasm32")]
+        mod exported {
+            $crate::wit_bindgen::generate!({
+                path: $wit,
+                world: "io-priority-policy",
+                runtime_path: "::tidegate_plugin_decision::wit_bindgen::rt",
+            });
+
+            use exports::tidegate::policy::io_priority;
+
+            $crate::lifecycle!(super::$policy, IoPriority, {
+                bytes_per_slot: 0,
+                wants_miss_events: false,
+            }, [$crate::IoPriorityPolicy]);
+
+            impl io_priority::Guest for Component {
+                fn plan(now_us: u64, disk: Vec<u64>, classes: Vec<u64>) -> Vec<u32> {
+                    let disk = $crate::DiskLoad::of_words(&disk);
+                    let classes: Vec<$crate::ClassLoad> =
+                        $crate::ClassLoad::of_words(&classes).collect();
+                    with(|p| <Policy as World>::plan(p, now_us, &disk, &classes))
+                }
+            }
+
+            export!(Component);
+        }
+    };
+}
+
+/// Exports a [`CompactionPolicy`](crate::CompactionPolicy) as a component of world
+/// `compaction-policy`. The text is the folder of the WIT package, from the policy's crate.
+#[macro_export]
+macro_rules! export_compaction {
+    ($policy:ident, $wit:tt) => {
+        #[cfg(target_arch = "wasm32")]
+        mod exported {
+            $crate::wit_bindgen::generate!({
+                path: $wit,
+                world: "compaction-policy",
+                runtime_path: "::tidegate_plugin_decision::wit_bindgen::rt",
+            });
+
+            use exports::tidegate::policy::compaction;
+
+            $crate::lifecycle!(super::$policy, Compaction, {
+                bytes_per_slot: 0,
+                wants_miss_events: false,
+            }, [$crate::CompactionPolicy]);
+
+            impl compaction::Guest for Component {
+                fn pick(
+                    table: compaction::Table,
+                    sstables: Vec<compaction::Sstable>,
+                ) -> compaction::Choice {
+                    let table = $crate::Table {
+                        name: table.name,
+                        now_seconds: table.now_seconds,
+                        strategy: match table.strategy {
+                            compaction::Strategy::SizeTiered => $crate::Strategy::SizeTiered,
+                            compaction::Strategy::Leveled => $crate::Strategy::Leveled,
+                            compaction::Strategy::TimeWindow => $crate::Strategy::TimeWindow,
+                            compaction::Strategy::Incremental => $crate::Strategy::Incremental,
+                        },
+                        min_threshold: table.min_threshold,
+                        max_threshold: table.max_threshold,
+                        sstable_bytes: table.sstable_bytes,
+                    };
+                    let sstable = |file: compaction::Sstable| $crate::Sstable {
+                        id: file.id,
+                        run: file.run,
+                        level: file.level,
+                        bytes: file.bytes,
+                        partitions: file.partitions,
+                        rows: file.rows,
+                        first_token: file.first_token,
+                        last_token: file.last_token,
+                        min_timestamp: file.min_timestamp,
+                        max_timestamp: file.max_timestamp,
+                        droppable_per_mille: file.droppable_per_mille,
+                        age_seconds: file.age_seconds,
+                    };
+                    let sstables: Vec<$crate::Sstable> =
+                        sstables.into_iter().map(sstable).collect();
+                    match with(|p| <Policy as World>::pick(p, &table, &sstables)) {
+                        $crate::Choice::Nothing => compaction::Choice::Nothing,
+                        $crate::Choice::Strategy => compaction::Choice::Strategy,
+                        $crate::Choice::Merge(job) => compaction::Choice::Merge(compaction::Job {
+                            inputs: job.inputs,
+                            level: job.level,
+                            split_bytes: job.split_bytes,
+                            incremental: job.incremental,
+                        }),
+                    }
+                }
+            }
+
+            export!(Component);
+        }
+    };
+}
+
 /// The exports that all worlds have; used by the other macros.
 #[doc(hidden)]
 #[macro_export]

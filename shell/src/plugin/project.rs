@@ -23,7 +23,7 @@ const NAME_BYTES_MAX: usize = 48;
 type File = (&'static str, &'static str);
 
 /// The contract.
-const WIT: [File; 8] = [
+const WIT: [File; 10] = [
     ("wit/v0.1/world.wit", include_str!("../../../wit/v0.1/world.wit")),
     ("wit/v0.1/host.wit", include_str!("../../../wit/v0.1/host.wit")),
     ("wit/v0.1/lifecycle.wit", include_str!("../../../wit/v0.1/lifecycle.wit")),
@@ -32,6 +32,8 @@ const WIT: [File; 8] = [
     ("wit/v0.1/rate-limiter.wit", include_str!("../../../wit/v0.1/rate-limiter.wit")),
     ("wit/v0.1/read-admission.wit", include_str!("../../../wit/v0.1/read-admission.wit")),
     ("wit/v0.1/load-shedding.wit", include_str!("../../../wit/v0.1/load-shedding.wit")),
+    ("wit/v0.1/io-priority.wit", include_str!("../../../wit/v0.1/io-priority.wit")),
+    ("wit/v0.1/compaction.wit", include_str!("../../../wit/v0.1/compaction.wit")),
 ];
 
 /// The SDK of eviction policies.
@@ -46,12 +48,14 @@ const SDK: [File; 8] = [
     ("sdk/src/replay.rs", include_str!("../../../plugins/sdk/src/replay.rs")),
 ];
 
-/// The SDK of the worlds that decide one case at a time, or make plans.
-const DECISION: [File; 7] = [
+/// The SDK of all other worlds.
+const DECISION: [File; 9] = [
     ("sdk/Cargo.toml", include_str!("project/sdk.toml.txt")),
     ("sdk/src/lib.rs", include_str!("../../../plugins/decision/src/lib.rs")),
     ("sdk/src/admission.rs", include_str!("../../../plugins/decision/src/admission.rs")),
+    ("sdk/src/compaction.rs", include_str!("../../../plugins/decision/src/compaction.rs")),
     ("sdk/src/export.rs", include_str!("../../../plugins/decision/src/export.rs")),
+    ("sdk/src/io_priority.rs", include_str!("../../../plugins/decision/src/io_priority.rs")),
     ("sdk/src/plan.rs", include_str!("../../../plugins/decision/src/plan.rs")),
     ("sdk/src/rate.rs", include_str!("../../../plugins/decision/src/rate.rs")),
     ("sdk/src/setup.rs", include_str!("../../../plugins/decision/src/setup.rs")),
@@ -88,6 +92,16 @@ const READS: [File; 2] = [
 
 const SHEDDING: [File; 2] = [
     ("src/lib.rs", include_str!("project/load_shedding.rs.txt")),
+    ("README.md", include_str!("project/decision.md.txt")),
+];
+
+const IO: [File; 2] = [
+    ("src/lib.rs", include_str!("project/io_priority.rs.txt")),
+    ("README.md", include_str!("project/decision.md.txt")),
+];
+
+const MERGES: [File; 2] = [
+    ("src/lib.rs", include_str!("project/compaction.rs.txt")),
     ("README.md", include_str!("project/decision.md.txt")),
 ];
 
@@ -134,6 +148,14 @@ pub(super) fn create(arguments: &NewArguments, out: &mut dyn Write) -> Result<()
         (Language::Rust, World::LoadShedding) => {
             let use_it = "ALTER LOAD SHEDDING SET POLICY =";
             (&DECISION, "tidegate-plugin-decision", &PROJECT, &SHEDDING, use_it)
+        }
+        (Language::Rust, World::IoPriority) => {
+            let use_it = "ALTER IO PRIORITY SET POLICY =";
+            (&DECISION, "tidegate-plugin-decision", &PROJECT, &IO, use_it)
+        }
+        (Language::Rust, World::Compaction) => {
+            let use_it = "ALTER COMPACTION SET POLICY =";
+            (&DECISION, "tidegate-plugin-decision", &PROJECT, &MERGES, use_it)
         }
     };
     let underscored = name.replace('-', "_");

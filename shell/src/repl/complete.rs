@@ -348,7 +348,9 @@ mod tests {
     /// What follows ALTER.
     const ALTERED: &[&str] = &[
         "CACHE",
+        "COMPACTION",
         "IO CLASS",
+        "IO PRIORITY",
         "LOAD SHEDDING",
         "RATE LIMITER",
         "READ ADMISSION",
@@ -402,6 +404,8 @@ mod tests {
             ("ATTACH |", vec!["SERVICE LEVEL", "SSTABLES"]),
             ("SHOW STA|", vec!["STALLS"]),
             ("ALTER READ |", vec!["ADMISSION"]),
+            ("ALTER IO |", vec!["CLASS", "PRIORITY"]),
+            ("ALTER COMPACTION SET POLICY = |", vec!["lru"]),
             ("ALTER READ ADMISSION |", vec!["SET"]),
             ("ALTER LOAD SHEDDING SET |", vec!["POLICY"]),
             ("ALTER LOAD SHEDDING SET POLICY = |", vec!["lru"]),
@@ -467,6 +471,8 @@ mod tests {
         "ALTER IO CLASS flush SET BANDWIDTH = '1 MiB' AND SHARES = 10",
         "ALTER IO CLASS flush SET SHARES = 10 AND BANDWIDTH = NONE",
         "ALTER LOAD SHEDDING SET POLICY = p",
+        "ALTER IO PRIORITY SET POLICY = p",
+        "ALTER COMPACTION SET POLICY = p",
         "ALTER RATE LIMITER SET POLICY = p",
         "ALTER READ ADMISSION SET POLICY = p",
         "ALTER ROLE r WITH PASSWORD = 'x' AND LOGIN = true",

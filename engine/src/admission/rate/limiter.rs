@@ -123,6 +123,12 @@ impl Limiter {
         self.name.as_deref()
     }
 
+    /// Own figures of the policy that is asked. One that fails at it is found out by its next
+    /// answer.
+    pub fn metrics(&mut self) -> Vec<(String, f64)> {
+        self.policy.metrics().unwrap_or_default()
+    }
+
     /// The policy that is asked.
     pub fn policy(&self) -> &dyn RatePolicy {
         &*self.policy

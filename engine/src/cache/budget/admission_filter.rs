@@ -70,6 +70,18 @@ impl AdmissionFilter {
         AdmissionFilterStatus { name: name.clone(), stats: *stats, failure: failure.clone() }
     }
 
+    /// Own figures of the policy. One that fails at it is put out.
+    pub fn metrics(&mut self) -> Vec<(String, f64)> {
+        match self.policy.as_mut().map(|policy| policy.metrics()) {
+            Some(Ok(metrics)) => metrics,
+            Some(Err(failure)) => {
+                self.put_out(failure);
+                Vec::new()
+            }
+            None => Vec::new(),
+        }
+    }
+
     /// Whether fates are to be told.
     #[inline]
     pub fn wants_fates(&self) -> bool {

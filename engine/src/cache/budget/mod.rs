@@ -406,6 +406,10 @@ impl Budget {
         self.filter.as_ref().map(AdmissionFilter::status)
     }
 
+    pub fn admission_metrics(&mut self) -> Vec<(String, f64)> {
+        self.filter.as_mut().map_or_else(Vec::new, AdmissionFilter::metrics)
+    }
+
     pub fn set_recorder(&mut self, recorder: Option<Recorder>) {
         self.recorder = recorder;
     }

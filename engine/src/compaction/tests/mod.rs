@@ -1,4 +1,6 @@
-//! Strategies as tables, and what a purge leaves.
+//! Strategies as tables, what a policy may choose, what is still to do, and what a purge leaves.
 
+mod backlog;
+mod by_policy;
 mod purge;
 mod strategies;

@@ -4,14 +4,16 @@ use crate::compaction::{Choice, Facts, FileFacts, Reason, choose, major};
 use crate::schema::{CompactionClass, CompactionOptions, Thousandths, Token, WindowUnit};
 
 const MIB: u64 = 1 << 20;
-const NOW: i64 = 1_000_000;
+pub(super) const NOW: i64 = 1_000_000;
 
 /// An SSTable of `mib` MiB over all tokens, whose timestamps follow from its number.
-fn file(number: u64, mib: u64) -> FileFacts {
+pub(super) fn file(number: u64, mib: u64) -> FileFacts {
     let timestamp = number as i64 * 10;
     FileFacts {
         number,
         bytes: mib * MIB,
+        partitions: mib,
+        rows: mib * 100,
         level: 0,
         run: number,
         min_timestamp: timestamp,
@@ -25,7 +27,7 @@ fn file(number: u64, mib: u64) -> FileFacts {
     }
 }
 
-fn files(sizes: &[u64]) -> Vec<FileFacts> {
+pub(super) fn files(sizes: &[u64]) -> Vec<FileFacts> {
     (1..).zip(sizes).map(|(number, mib)| file(number, *mib)).collect()
 }
 
@@ -37,7 +39,7 @@ fn inputs(files: &[FileFacts], options: CompactionOptions) -> Vec<u64> {
     asked(files, options).map_or_else(Vec::new, |choice| choice.inputs)
 }
 
-fn of_class(class: CompactionClass) -> CompactionOptions {
+pub(super) fn of_class(class: CompactionClass) -> CompactionOptions {
     CompactionOptions { class, ..CompactionOptions::default() }
 }
 
@@ -99,7 +101,7 @@ fn small_sstables_of_a_table_at_rest_become_one() {
     assert_eq!(inputs(&one_is_new, default), [0; 0]);
 }
 
-fn at_level(number: u64, level: u32, mib: u64, (first, last): (i64, i64)) -> FileFacts {
+pub(super) fn at_level(number: u64, level: u32, mib: u64, (first, last): (i64, i64)) -> FileFacts {
     FileFacts { level, first: Token(first), last: Token(last), ..file(number, mib) }
 }
 

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 use super::Shard;
 use super::compaction_state::{CompactionEnd, CompactionRecord, Job, Request};
-use crate::compaction::{Choice, Purged, Reason};
+use crate::compaction::{self, Choice, Purged, Reason};
 use crate::config::COMPACTION_HISTORY_MAX;
 use crate::error::{Error, Result};
 use crate::io::{Class, run_as};
@@ -34,8 +34,12 @@ const ASKED_EVERY: Duration = Duration::from_secs(60);
 /// How long after a start SSTables of another shard count stay as they are: who opens a directory
 /// for a statement or two leaves it as it is, and a start has other things to do.
 const RESHARDED_AFTER: Duration = Duration::from_secs(5);
-/// SSTables of a table beyond which its compaction hurries.
+/// SSTables of a table beyond which its compaction hurries, and shares of the disk from which on
+/// all do.
 const BEHIND_FILES: u64 = 16;
+const BEHIND_SHARES: u32 = 500;
+/// How often the shares of compaction follow what there is to merge: as in ScyllaDB.
+const SHARED_EVERY: Duration = Duration::from_millis(250);
 
 impl Shard {
     /// From now on dead data may go: every log of earlier runs is gone.
@@ -52,10 +56,12 @@ impl Shard {
     pub(in crate::database) fn watch_compactions(self: &Rc<Self>) {
         let now_ns = self.context.clock.monotonic_ns();
         let since_ns = now_ns.saturating_sub(self.compacting.asked_all_ns.get());
-        if u128::from(since_ns) >= ASKED_EVERY.as_nanos() {
+        let is_new = self.compacting.chooser.take_new();
+        if is_new || u128::from(since_ns) >= ASKED_EVERY.as_nanos() {
             self.compacting.asked_all_ns.set(now_ns);
             self.tables().iter().for_each(|table| table.set_compaction_due(true));
         }
+        self.share_by_backlog(now_ns);
         if self.compacting.is_running.get() {
             return;
         }
@@ -65,6 +71,24 @@ impl Shard {
         if has_request || self.tables().iter().any(wants) {
             self.compact_in_background();
         }
+    }
+
+    /// Gives compaction more of the disk, the more there is to merge.
+    fn share_by_backlog(&self, now_ns: u64) {
+        let since_ns = now_ns.saturating_sub(self.compacting.shared_ns.get());
+        if u128::from(since_ns) < SHARED_EVERY.as_nanos() {
+            return;
+        }
+        self.compacting.shared_ns.set(now_ns);
+        let memory = self.options.cache_bytes + self.options.memtable_bytes;
+        let shares = compaction::shares(self.compaction_backlog(), memory as u64);
+        self.context.io.set_native(Class::Compaction, shares);
+    }
+
+    /// Bytes that the strategies of all tables have before them.
+    pub(in crate::database) fn compaction_backlog(&self) -> u64 {
+        let now = self.context.clock.wall_seconds();
+        self.tables().iter().map(|table| table.compaction_backlog(now)).sum()
     }
 
     fn may_ask(&self, table: &Table, now_ns: u64) -> bool {
@@ -135,7 +159,7 @@ impl Shard {
                 continue;
             }
             let now = self.context.clock.wall_seconds();
-            match table.choose_compaction(now) {
+            match table.choose_compaction(&self.compacting.chooser, now) {
                 None => table.set_compaction_due(false),
                 Some(choice) => {
                     let files = table.stats().sstables;
@@ -227,7 +251,9 @@ impl Shard {
         let is_asked = job.choice.reason == Reason::Asked;
         let has_time = move || {
             let is_awaited = is_asked || !shard.compacting.asked.borrow().is_empty();
-            !is_awaited && !shard.closing.get() && own.stats().sstables <= BEHIND_FILES
+            let is_behind = own.stats().sstables > BEHIND_FILES
+                || shard.context.io.shares(Class::Compaction) >= BEHIND_SHARES;
+            !is_awaited && !shard.closing.get() && !is_behind
         };
         let pace = Pace::new(self.context.timer.clone(), has_time);
         let compacted = pace.run(table.compact(order)).await;

@@ -10,12 +10,15 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::compaction::{Choice, Progress, Purged, Reason};
 use crate::error::Result;
+use crate::policy::compaction::Chooser;
 use crate::schema::TableId;
 use crate::table::Table;
 
 /// See the head of this file.
 #[derive(Default)]
 pub(in crate::database) struct Compacting {
+    /// Where a policy may choose.
+    pub(super) chooser: Rc<Chooser>,
     pub(super) is_running: Cell<bool>,
     pub(super) running: RefCell<Option<Rc<Job>>>,
     /// What somebody asked for and that waits.
@@ -26,6 +29,8 @@ pub(in crate::database) struct Compacting {
     pub(super) pauses: RefCell<BTreeMap<TableId, (u64, Duration)>>,
     /// When the shard had its tables.
     pub(super) started_ns: Cell<u64>,
+    /// When shares followed the backlog last.
+    pub(super) shared_ns: Cell<u64>,
     /// When every table was asked last.
     pub(super) asked_all_ns: Cell<u64>,
     /// Compactions that were begun.

@@ -135,11 +135,13 @@ impl Shard {
         let hot = HotPartitions::new(of_key.next_u64(), context.clock.monotonic_ns());
         let memory = options.read_memory.clone();
         let admission = Rc::new(Admission::new(context.clock.clone(), memory, fail_fast));
+        let compacting = Compacting::default();
         let policies = ShardPolicies::new(Parts {
             context: context.clone(),
             cache: cache.clone(),
             limiter: limiter.clone(),
             admission: admission.clone(),
+            compactions: compacting.chooser.clone(),
             files: PolicyFiles::new(options.layout.policies()),
         });
         Rc::new(Shard {
@@ -154,7 +156,7 @@ impl Shard {
             left_out: RefCell::default(),
             unflushed_bytes: Rc::default(),
             flushing: Flushing::default(),
-            compacting: Compacting::default(),
+            compacting,
             closing: Cell::new(false),
             closed: Notify::new(),
             locks: Rc::default(),

@@ -37,6 +37,7 @@ impl Shard {
                 shard.retry_stuck();
                 shard.watch_compactions();
                 shard.policies.tick();
+                context.io.tick();
                 shard.watch_admission();
                 shard.take_refused();
                 shard.hot.borrow_mut().tick(context.clock.monotonic_ns());

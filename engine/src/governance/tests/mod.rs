@@ -248,6 +248,7 @@ fn shard(context: Rc<ShardContext>, script: Rc<Script>) -> Rc<TestShard> {
         cache: PageCache::new(1 << 20, 1),
         limiter: Rc::new(RefCell::new(Limiter::new(1, Arc::new(PublishedRates::new(1))))),
         admission: Rc::new(Admission::new(context.clock.clone(), memory, FailFast::new(1))),
+        compactions: Rc::default(),
         files: PolicyFiles::new(PathBuf::from(FOLDER)),
         context,
     };

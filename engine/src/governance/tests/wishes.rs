@@ -17,8 +17,8 @@ struct File {
     cache_bytes: Option<usize>,
 }
 
-/// As databases have it that were made by earlier builds.
-const ON_DISK: &str = r#"{"version":7,"policies":{"p":{"name":"p","version":"1.0","digest":"ab","params":[["k","v"]],"world":"eviction"}},"cache_policy":"p","admission_policy":null,"rate_policy":"r","read_admission_policy":"ra","load_shedding_policy":"s","previous_policy":"lru","cache_bytes":5}"#;
+/// As databases have it.
+const ON_DISK: &str = r#"{"version":7,"policies":{"p":{"name":"p","version":"1.0","digest":"ab","params":[["k","v"]],"world":"eviction"}},"cache_policy":"p","admission_policy":null,"rate_policy":"r","read_admission_policy":"ra","load_shedding_policy":"s","io_priority_policy":"i","compaction_policy":null,"previous_policy":"lru","cache_bytes":5}"#;
 
 #[test]
 fn wishes_are_fields_of_the_file_around_them() {
@@ -34,6 +34,7 @@ fn wishes_are_fields_of_the_file_around_them() {
     wishes.want(World::RateLimiter, Some("r"));
     wishes.want(World::ReadAdmission, Some("ra"));
     wishes.want(World::LoadShedding, Some("s"));
+    wishes.want(World::IoPriority, Some("i"));
     wishes.previous = Some("lru".into());
     let file = File { version: 7, wishes, cache_bytes: Some(5) };
     assert_eq!(serde_json::to_string(&file).unwrap(), ON_DISK);

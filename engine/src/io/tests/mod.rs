@@ -1,6 +1,7 @@
 //! The scheduler at work: on disks and in time that are simulated.
 
 mod disk;
+mod priority;
 mod shares;
 
 use std::cell::{Cell, RefCell};

@@ -8,6 +8,7 @@ use wasmtime::{Result, Store};
 
 use super::super::state::State;
 use super::super::world::World;
+use crate::policy::compaction::{Pick, SstableFacts, TableFacts, TableStrategy, WantedMerge};
 
 mod eviction {
     wasmtime::component::bindgen!({
@@ -44,18 +45,26 @@ mod load_shedding {
     });
 }
 
+mod io_priority {
+    wasmtime::component::bindgen!({
+        path: "../wit/v0.1",
+        world: "io-priority-policy",
+    });
+}
+
+mod compaction {
+    wasmtime::component::bindgen!({
+        path: "../wit/v0.1",
+        world: "compaction-policy",
+    });
+}
+
 /// What a component of this version may import.
 pub const IMPORTS: [&str; 1] = ["tidegate:policy/host@0.1.0"];
 /// What every policy exports besides its decision.
 pub const LIFECYCLE: &str = "tidegate:policy/lifecycle@0.1.0";
 /// The version itself.
 pub const VERSION: &str = "0.1.0";
-
-/// Decisions that the contract drafts and no engine obeys yet, with what would have to obey them.
-pub const DRAFTS: [(&str, &str); 2] = [
-    ("tidegate:policy/io-priority@0.1.0", "I/O scheduler"),
-    ("tidegate:policy/compaction@0.1.0", "compaction"),
-];
 
 /// What a policy of this world exports besides `lifecycle`.
 pub fn export_of(world: World) -> &'static str {
@@ -65,14 +74,16 @@ pub fn export_of(world: World) -> &'static str {
         World::RateLimiter => "tidegate:policy/rate-limiter@0.1.0",
         World::ReadAdmission => "tidegate:policy/read-admission@0.1.0",
         World::LoadShedding => "tidegate:policy/load-shedding@0.1.0",
+        World::IoPriority => "tidegate:policy/io-priority@0.1.0",
+        World::Compaction => "tidegate:policy/compaction@0.1.0",
     }
 }
 
 /// What a policy says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capabilities {
-    /// The decision that it says it takes, where this engine serves that.
-    pub world: Option<World>,
+    /// The decision that it says it takes.
+    pub world: World,
     pub name: String,
     pub version: String,
     pub deterministic: bool,
@@ -100,6 +111,8 @@ pub enum Prepared {
     RateLimiter(rate::RateLimiterPolicyPre<State>),
     ReadAdmission(read_admission::ReadAdmissionPolicyPre<State>),
     LoadShedding(load_shedding::LoadSheddingPolicyPre<State>),
+    IoPriority(io_priority::IoPriorityPolicyPre<State>),
+    Compaction(compaction::CompactionPolicyPre<State>),
 }
 
 impl Prepared {
@@ -120,6 +133,12 @@ impl Prepared {
             World::LoadShedding => {
                 Prepared::LoadShedding(load_shedding::LoadSheddingPolicyPre::new(component)?)
             }
+            World::IoPriority => {
+                Prepared::IoPriority(io_priority::IoPriorityPolicyPre::new(component)?)
+            }
+            World::Compaction => {
+                Prepared::Compaction(compaction::CompactionPolicyPre::new(component)?)
+            }
         })
     }
 
@@ -130,6 +149,8 @@ impl Prepared {
             Prepared::RateLimiter(_) => World::RateLimiter,
             Prepared::ReadAdmission(_) => World::ReadAdmission,
             Prepared::LoadShedding(_) => World::LoadShedding,
+            Prepared::IoPriority(_) => World::IoPriority,
+            Prepared::Compaction(_) => World::Compaction,
         }
     }
 
@@ -156,6 +177,9 @@ pub trait WorldGuest: Sized {
         shard: u32,
         seed: u64,
     ) -> Result<std::result::Result<Capabilities, String>>;
+
+    /// `lifecycle.metrics`.
+    fn metrics(&self, store: &mut Store<State>) -> Result<Vec<(String, f64)>>;
 }
 
 /// What the guests of all worlds have in common, in the host's words.
@@ -186,12 +210,13 @@ macro_rules! world_guest {
                 let answer = exports.call_init(store, &params, max_slots, shard, seed)?;
                 Ok(answer.map(|caps| Capabilities {
                     world: match caps.hook {
-                        Hook::Eviction => Some(World::Eviction),
-                        Hook::CacheAdmission => Some(World::CacheAdmission),
-                        Hook::RateLimiter => Some(World::RateLimiter),
-                        Hook::ReadAdmission => Some(World::ReadAdmission),
-                        Hook::LoadShedding => Some(World::LoadShedding),
-                        _ => None,
+                        Hook::Eviction => World::Eviction,
+                        Hook::CacheAdmission => World::CacheAdmission,
+                        Hook::RateLimiter => World::RateLimiter,
+                        Hook::ReadAdmission => World::ReadAdmission,
+                        Hook::LoadShedding => World::LoadShedding,
+                        Hook::IoPriority => World::IoPriority,
+                        Hook::Compaction => World::Compaction,
                     },
                     name: caps.name,
                     version: caps.version,
@@ -201,6 +226,11 @@ macro_rules! world_guest {
                     state_schema: caps.state_schema,
                     bytes_per_slot: caps.bytes_per_slot,
                 }))
+            }
+
+            fn metrics(&self, store: &mut Store<State>) -> Result<Vec<(String, f64)>> {
+                let metrics = self.0.tidegate_policy_lifecycle().call_metrics(store)?;
+                Ok(metrics.into_iter().map(|metric| (metric.name, metric.value)).collect())
             }
         }
     };
@@ -230,12 +260,6 @@ impl Guest {
         state: &[u8],
     ) -> Result<std::result::Result<(), String>> {
         self.0.tidegate_policy_lifecycle().call_restore(store, schema, state)
-    }
-
-    /// `lifecycle.metrics`.
-    pub fn metrics(&self, store: &mut Store<State>) -> Result<Vec<(String, f64)>> {
-        let metrics = self.0.tidegate_policy_lifecycle().call_metrics(store)?;
-        Ok(metrics.into_iter().map(|metric| (metric.name, metric.value)).collect())
     }
 
     /// `lifecycle.fini`.
@@ -347,5 +371,79 @@ impl LoadSheddingGuest {
     /// `load-shedding.plan`.
     pub fn plan(&self, store: &mut Store<State>, now_us: u64, signals: &[u64]) -> Result<Vec<u32>> {
         self.0.tidegate_policy_load_shedding().call_plan(store, now_us, signals)
+    }
+}
+
+/// The exports of one instance of an I/O-priority policy.
+pub struct IoPriorityGuest(io_priority::IoPriorityPolicy);
+
+world_guest!(IoPriorityGuest, io_priority, IoPriority);
+
+impl IoPriorityGuest {
+    /// `io-priority.plan`.
+    pub fn plan(
+        &self,
+        store: &mut Store<State>,
+        now_us: u64,
+        disk: &[u64],
+        classes: &[u64],
+    ) -> Result<Vec<u32>> {
+        self.0.tidegate_policy_io_priority().call_plan(store, now_us, disk, classes)
+    }
+}
+
+/// The exports of one instance of a compaction policy.
+pub struct CompactionGuest(compaction::CompactionPolicy);
+
+world_guest!(CompactionGuest, compaction, Compaction);
+
+impl CompactionGuest {
+    /// `compaction.pick`.
+    pub fn pick(
+        &self,
+        store: &mut Store<State>,
+        table: &TableFacts,
+        sstables: &[SstableFacts],
+    ) -> Result<Pick> {
+        use compaction::exports::tidegate::policy::compaction::{Choice, Sstable, Strategy, Table};
+        let table = Table {
+            name: table.name.clone(),
+            now_seconds: table.now_seconds,
+            strategy: match table.strategy {
+                TableStrategy::SizeTiered => Strategy::SizeTiered,
+                TableStrategy::Leveled => Strategy::Leveled,
+                TableStrategy::TimeWindow => Strategy::TimeWindow,
+                TableStrategy::Incremental => Strategy::Incremental,
+            },
+            min_threshold: table.min_threshold,
+            max_threshold: table.max_threshold,
+            sstable_bytes: table.sstable_bytes,
+        };
+        let sstable = |facts: &SstableFacts| Sstable {
+            id: facts.number,
+            run: facts.run,
+            level: facts.level,
+            bytes: facts.bytes,
+            partitions: facts.partitions,
+            rows: facts.rows,
+            first_token: facts.first_token,
+            last_token: facts.last_token,
+            min_timestamp: facts.min_timestamp,
+            max_timestamp: facts.max_timestamp,
+            droppable_per_mille: facts.droppable_per_mille,
+            age_seconds: facts.age_seconds,
+        };
+        let sstables: Vec<Sstable> = sstables.iter().map(sstable).collect();
+        let exports = self.0.tidegate_policy_compaction();
+        Ok(match exports.call_pick(store, &table, &sstables)? {
+            Choice::Nothing => Pick::Nothing,
+            Choice::Strategy => Pick::Strategy,
+            Choice::Merge(job) => Pick::Merge(WantedMerge {
+                inputs: job.inputs,
+                level: job.level,
+                split_bytes: job.split_bytes,
+                is_incremental: job.incremental,
+            }),
+        })
     }
 }

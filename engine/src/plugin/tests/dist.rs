@@ -19,7 +19,7 @@ fn the_sums_are_those_of_the_files() {
         assert_eq!(load(&host(), &dist(file)).digest_hex(), sum);
         files.push(file);
     }
-    assert_eq!(files.len(), 21, "{files:?}");
+    assert_eq!(files.len(), 23, "{files:?}");
     assert_eq!(files[..2], ["lru.wasm", "sieve.wasm"]);
 }
 

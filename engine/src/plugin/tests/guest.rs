@@ -215,6 +215,77 @@ pub fn load_shedding(body: &str) -> Vec<u8> {
     planner(6, "load-shedding", "(param i64 i32 i32)", parameters, body)
 }
 
+/// An I/O-priority policy.
+pub fn io_priority(body: &str) -> Vec<u8> {
+    let parameters = r#"(param "now-us" u64) (param "disk" (list u64)) (param "classes" (list u64))
+        (result (list u32))"#;
+    planner(4, "io-priority", "(param i64 i32 i32 i32 i32)", parameters, body)
+}
+
+/// A compaction policy; `body` is that of `pick` and ends with the address of a choice. Parameters
+/// 7 and 8 are the address of the first SSTable and their number.
+pub fn compaction(body: &str) -> Vec<u8> {
+    let name = "tidegate:policy/compaction@0.1.0";
+    let core = "(param i32 i32 i64 i32 i32 i32 i64 i32 i32) (result i32)";
+    let pick = format!("(func (export \"{name}#pick\") {core} {body})");
+    let guest = Guest { hook: 5, fields: pick, bytes_per_slot: 0, ..Guest::default() };
+    let fields = guest.text();
+    let lifted = format!(
+        r#"
+  (type $strategy (enum "size-tiered" "leveled" "time-window" "incremental"))
+  (type $table (record (field "name" string) (field "now-seconds" u64)
+    (field "strategy" $strategy) (field "min-threshold" u32) (field "max-threshold" u32)
+    (field "sstable-bytes" u64)))
+  (type $sstable (record (field "id" u64) (field "run" u64) (field "level" u32)
+    (field "bytes" u64) (field "partitions" u64) (field "rows" u64) (field "first-token" s64)
+    (field "last-token" s64) (field "min-timestamp" s64) (field "max-timestamp" s64)
+    (field "droppable-per-mille" u32) (field "age-seconds" u32)))
+  (type $job (record (field "inputs" (list u64)) (field "level" u32) (field "split-bytes" u64)
+    (field "incremental" bool)))
+  (type $choice (variant (case "nothing") (case "strategy") (case "merge" $job)))
+  (func $pick (param "table" $table) (param "sstables" (list $sstable)) (result $choice)
+    (canon lift (core func $core "{name}#pick")
+      (memory $core "memory") (realloc (func $core "cabi_realloc"))))
+  (instance $chooser
+    (export "strategy" (type $strategy)) (export "table" (type $table))
+    (export "sstable" (type $sstable)) (export "job" (type $job))
+    (export "choice" (type $choice)) (export "pick" (func $pick)))
+  (export "{name}" (instance $chooser))
+"#
+    );
+    let text = format!("(component (core module $guest {fields}) {LIFECYCLE} {lifted})");
+    wat::parse_str(text).unwrap()
+}
+
+/// Body of a pick that merges these into one SSTable or, where it is cut, into a run.
+pub fn merge_of(inputs: &[u64], level: u32, split_bytes: u64) -> String {
+    let stores = inputs
+        .iter()
+        .enumerate()
+        .map(|(at, number)| {
+            format!("(i64.store (i32.const {}) (i64.const {number}))", 1024 + at * 8)
+        })
+        .collect::<String>();
+    // The case at 768, then the record: the list, the level, the cut, and whether it is a run.
+    format!(
+        "{stores}
+         (i32.store8 (i32.const 768) (i32.const 2))
+         (i32.store (i32.const 776) (i32.const 1024))
+         (i32.store (i32.const 780) (i32.const {}))
+         (i32.store (i32.const 784) (i32.const {level}))
+         (i64.store (i32.const 792) (i64.const {split_bytes}))
+         (i32.store8 (i32.const 800) (i32.const {}))
+         i32.const 768",
+        inputs.len(),
+        u8::from(split_bytes > 0)
+    )
+}
+
+/// Body of a pick that merges nothing (0), or leaves it to the strategy (1).
+pub fn case_of(case: u8) -> String {
+    format!("(i32.store8 (i32.const 768) (i32.const {case})) i32.const 768")
+}
+
 /// Body of a plan of these words, each of so many bytes.
 pub fn plan_of(words: &[u64], bytes: usize) -> String {
     let store = if bytes == 8 { "i64.store" } else { "i64.store32" };

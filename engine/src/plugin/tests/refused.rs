@@ -84,20 +84,14 @@ fn other_worlds_and_forbidden_imports_are_named() {
         refusal(&host, &component("(component)")),
         format!("exports nothing, so not {lifecycle}")
     );
-    for (draft, needed) in [("io-priority", "I/O scheduler"), ("compaction", "compaction")] {
-        let export = format!("tidegate:policy/{draft}@0.1.0");
-        assert_eq!(
-            refusal(&host, &exporting(&[lifecycle, &export])),
-            format!("exports {export}, a draft of the contract: this engine has no {needed}")
-        );
-    }
     let unknown = "tidegate:policy/tides@0.1.0";
     assert_eq!(
         refusal(&host, &exporting(&[lifecycle, unknown])),
         format!(
             "exports {lifecycle}, {unknown} but not tidegate:policy/eviction@0.1.0 or \
              tidegate:policy/cache-admission@0.1.0 or tidegate:policy/rate-limiter@0.1.0 or \
-             tidegate:policy/read-admission@0.1.0 or tidegate:policy/load-shedding@0.1.0"
+             tidegate:policy/read-admission@0.1.0 or tidegate:policy/load-shedding@0.1.0 or \
+             tidegate:policy/io-priority@0.1.0 or tidegate:policy/compaction@0.1.0"
         )
     );
     let both = ["tidegate:policy/eviction@0.1.0", "tidegate:policy/rate-limiter@0.1.0"];

@@ -29,8 +29,8 @@ use super::load::service_level::{
     self, AlterServiceLevel, CreateServiceLevel, DropServiceLevel, ShowEffective,
 };
 use super::policy::{
-    AlterLoadShedding, AlterRateLimiter, AlterReadAdmission, CreatePolicy, DropPolicy,
-    ExplainPolicy, RollBackPolicy,
+    AlterCompaction, AlterIoPriority, AlterLoadShedding, AlterRateLimiter, AlterReadAdmission,
+    CreatePolicy, DropPolicy, ExplainPolicy, RollBackPolicy,
 };
 use super::row::{Continues, Help, Offered, Reader, StatementRow, Tab, Topic, own};
 use super::show;
@@ -51,6 +51,20 @@ const SET_POLICY: &[(&str, &[Tab])] = &[
     ("POLICY", &[Tab::Policies]),
     ("POLICY =", &[Tab::Policies]),
 ];
+
+const fn other(form: &'static str, does: &'static str) -> Help {
+    Help::Form(Topic::OtherPolicies, form, does)
+}
+
+/// A statement that puts a policy in charge of something that has no other settings.
+const fn puts_in_charge(
+    words: &'static str,
+    reader: Reader,
+    help: &'static [Help],
+) -> StatementRow {
+    StatementRow { words, reader, help, tabs: SET_POLICY, ..StatementRow::PLAIN }
+}
+
 const MODES: &[Tab] = &[Tab::Words(&["ACTIVE", "CANARY", "SHADOW"])];
 const LEVEL_OPTIONS: &[(&str, &[Tab])] = &[
     ("WITH", &[Tab::Names(service_level::OPTIONS)]),
@@ -399,39 +413,31 @@ pub static STATEMENTS: &[StatementRow] = &[
         continues: Continues::Nothing,
         ..StatementRow::PLAIN
     },
-    StatementRow {
-        words: "ALTER RATE LIMITER",
-        reader: Reader::Own(own::<AlterRateLimiter>),
-        help: &[Help::Form(
-            Topic::OtherPolicies,
-            "ALTER RATE LIMITER SET POLICY = p",
-            "decides about hot partitions",
-        )],
-        tabs: SET_POLICY,
-        ..StatementRow::PLAIN
-    },
-    StatementRow {
-        words: "ALTER READ ADMISSION",
-        reader: Reader::Own(own::<AlterReadAdmission>),
-        help: &[Help::Form(
-            Topic::OtherPolicies,
-            "ALTER READ ADMISSION SET POLICY = p",
-            "decides how many reads run",
-        )],
-        tabs: SET_POLICY,
-        ..StatementRow::PLAIN
-    },
-    StatementRow {
-        words: "ALTER LOAD SHEDDING",
-        reader: Reader::Own(own::<AlterLoadShedding>),
-        help: &[Help::Form(
-            Topic::OtherPolicies,
-            "ALTER LOAD SHEDDING SET POLICY = p",
-            "decides what is refused",
-        )],
-        tabs: SET_POLICY,
-        ..StatementRow::PLAIN
-    },
+    puts_in_charge(
+        "ALTER RATE LIMITER",
+        Reader::Own(own::<AlterRateLimiter>),
+        &[other("ALTER RATE LIMITER SET POLICY = p", "decides about hot partitions")],
+    ),
+    puts_in_charge(
+        "ALTER READ ADMISSION",
+        Reader::Own(own::<AlterReadAdmission>),
+        &[other("ALTER READ ADMISSION SET POLICY = p", "decides how many reads run")],
+    ),
+    puts_in_charge(
+        "ALTER LOAD SHEDDING",
+        Reader::Own(own::<AlterLoadShedding>),
+        &[other("ALTER LOAD SHEDDING SET POLICY = p", "decides what is refused")],
+    ),
+    puts_in_charge(
+        "ALTER IO PRIORITY",
+        Reader::Own(own::<AlterIoPriority>),
+        &[other("ALTER IO PRIORITY SET POLICY = p", "plans shares of the disk")],
+    ),
+    puts_in_charge(
+        "ALTER COMPACTION",
+        Reader::Own(own::<AlterCompaction>),
+        &[other("ALTER COMPACTION SET POLICY = p", "chooses what is merged")],
+    ),
     StatementRow {
         words: "RECORD TRACE",
         reader: Reader::Own(own::<RecordTrace>),

@@ -556,6 +556,9 @@ async fn metrics(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
             all.push(("commitlog_pins_oldest".to_owned(), log.shard, table, 1.0));
         }
     }
+    for (shard, bytes) in (0..).zip(database.compaction_backlog().await?) {
+        all.push(("compaction_backlog_bytes".to_owned(), shard, None, bytes as f64));
+    }
     let stalls = database.stalls();
     for cache in &caches {
         let (count, longest_ns) = stalls_of(&stalls, cache.shard);

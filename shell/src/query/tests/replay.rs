@@ -113,6 +113,41 @@ async fn limits_have_statements() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn policies_of_io_and_of_compaction_are_put_in_charge() {
+    let world = World::new().await;
+    let create = format!("CREATE POLICY guard FROM '{}' WITH (target = 500)", dist("queue_guard"));
+    world.run(&create).await;
+    world.run(&format!("CREATE POLICY lazy FROM '{}'", dist("lazy_leveling"))).await;
+    for (text, wanted) in [
+        ("ALTER IO PRIORITY SET POLICY = guard", "Shares of I/O are planned by guard."),
+        ("ALTER COMPACTION SET POLICY lazy", "Compactions are chosen by lazy."),
+    ] {
+        assert_eq!(message(&world, text).await, wanted);
+    }
+    let active = "SELECT name FROM system.policies WHERE state = 'active' ORDER BY name";
+    assert_eq!(world.column(active).await, ["guard", "lazy", "lru"]);
+    let held = world.error("DROP POLICY lazy").await;
+    assert!(held.message.contains("decides on compactions"), "{held}");
+    for (text, wanted) in [
+        ("ALTER IO PRIORITY SET POLICY = NATIVE", "Shares of I/O are as they are set."),
+        (
+            "ALTER COMPACTION SET POLICY = NATIVE",
+            "Compactions are chosen by the strategy of each table.",
+        ),
+    ] {
+        assert_eq!(message(&world, text).await, wanted);
+    }
+    for (text, part) in [
+        ("ALTER IO PRIORITY SET POLICY = lazy", "not on io-priority"),
+        ("ALTER COMPACTION SET POLICY = guard", "not on compaction"),
+        ("ALTER COMPACTION SET STRATEGY = guard", "POLICY"),
+    ] {
+        let error = world.error(text).await;
+        assert!(error.message.contains(part) && error.span.is_some(), "{text}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_world_has_statements() {
     let world = World::new().await;
     world.run("CREATE TABLE t (pk int PRIMARY KEY, v int)").await;
@@ -160,7 +195,7 @@ async fn every_world_has_statements() {
     for (text, part) in [
         ("ALTER CACHE SET POLICY = touch", "not on eviction"),
         ("ALTER CACHE SET ADMISSION = bucket", "not on cache-admission"),
-        ("ALTER RATE SET POLICY = x", "LOAD SHEDDING, IO CLASS, SERVICE LEVEL or ROLE"),
+        ("ALTER RATE SET POLICY = x", "COMPACTION, IO CLASS, SERVICE LEVEL or ROLE"),
         ("ALTER READ ADMISSION SET POLICY = bucket", "not on read-admission"),
         ("ALTER LOAD SHEDDING SET POLICY = touch", "not on load-shedding"),
         ("ALTER LOAD SHEDDING POLICY = touch", "SET"),

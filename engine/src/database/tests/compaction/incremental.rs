@@ -2,6 +2,7 @@
 //! room that they need on the way is bounded.
 
 use super::*;
+use crate::policy::compaction::Chooser;
 
 /// Bytes of data of a fragment.
 const FRAGMENT: u64 = 1 << 10;
@@ -238,7 +239,9 @@ fn runs_are_known_after_a_restart() {
         });
         switched.await.unwrap();
         let chosen = world.database.on_shard(&any, move |shard| {
-            Box::pin(async move { shard.table(id).unwrap().choose_compaction(0) })
+            Box::pin(
+                async move { shard.table(id).unwrap().choose_compaction(&Chooser::default(), 0) },
+            )
         });
         // Four runs of one size; as SSTables they would be many more.
         let chosen = chosen.await.unwrap().unwrap();

@@ -645,6 +645,20 @@ async fn interrupted<T>(
     turns: u64,
     then: impl Future<Output = T>,
 ) -> (crate::error::Result<()>, bool) {
+    let cured = async {
+        then.await;
+        disk.set_faults(Faults::default());
+    };
+    begun(world, disk, turns, cured).await
+}
+
+/// The same on a disk that stays as `then` leaves it.
+async fn begun(
+    world: &World,
+    disk: &SimulatedDisk,
+    turns: u64,
+    then: impl Future<Output = ()>,
+) -> (crate::error::Result<()>, bool) {
     // An operation takes several turns.
     disk.set_faults(Faults { delay_turns_max: 100, ..Faults::default() });
     let (database, id) = (world.database.clone(), world.table().id);
@@ -654,7 +668,6 @@ async fn interrupted<T>(
     }
     let is_over = task.is_finished();
     then.await;
-    disk.set_faults(Faults::default());
     (task.await.unwrap(), is_over)
 }
 
@@ -681,6 +694,45 @@ fn a_database_closes_at_any_turn_of_a_compaction() {
             world.database.close().await.unwrap();
         });
         turns += 1 + turns / 32;
+    }
+    assert_eq!(counts, BTreeSet::from([1, 4]), "before the exchange and behind it");
+}
+
+/// A write that failed may stand on the disk all the same: above all the edit of the manifest that
+/// names the outputs.
+#[test]
+fn writes_that_fail_from_any_turn_of_a_compaction_on_lose_nothing() {
+    let (mut turns, mut is_over) = (0_u64, false);
+    let mut counts = BTreeSet::new();
+    while !is_over {
+        let disk = SimulatedDisk::new(turns);
+        let wanted;
+        (wanted, is_over) = run(async {
+            let world = open(&disk).await;
+            let wanted = four_sstables(&world).await;
+            let failing =
+                Faults { write_error_one_in: 1, delay_turns_max: 100, ..Faults::default() };
+            let fails = async { disk.set_faults(failing) };
+            let (ended, is_over) = begun(&world, &disk, turns, fails).await;
+            let is_told = matches!(ended, Ok(()) | Err(Error::Io { .. }));
+            assert!(is_told, "after {turns} turns: {ended:?}");
+            // What is done about it comes to nothing as well.
+            for _ in 0..500 {
+                tokio::task::yield_now().await;
+            }
+            (wanted, is_over)
+        });
+        let disk = disk.power_cut();
+        disk.set_faults(Faults::default());
+        run(async {
+            let world = open_at(&disk, START_US + 3_600_000_000).await;
+            assert_eq!(world.values(true).await, wanted, "after {turns} turns");
+            let live = world.numbers().await;
+            assert_eq!(numbers_on(&disk), live, "after {turns} turns: files of nobody");
+            counts.insert(live.len());
+            world.database.close().await.unwrap();
+        });
+        turns += 1 + turns / 64;
     }
     assert_eq!(counts, BTreeSet::from([1, 4]), "before the exchange and behind it");
 }

@@ -246,9 +246,9 @@ fn in_files() -> Vec<(&'static str, Vec<u8>, End)> {
             Refused("but not"),
         ),
         (
-            "a decision that nothing obeys",
+            "a choice of merges with nothing behind it",
             exporting(&[lifecycle, "tidegate:policy/compaction@0.1.0"]),
-            Refused("a draft of the contract"),
+            Refused("init"),
         ),
         (
             "a later contract",

@@ -6,8 +6,13 @@ use std::time::Duration;
 use super::policies::component;
 use super::*;
 use crate::clock::SimulatedClock;
+use crate::compaction::Reason;
 use crate::error::Error;
-use crate::plugin::tests::guest::{load_shedding, plan_of, read_admission};
+use crate::governance::PolicyReport;
+use crate::plugin::World;
+use crate::plugin::tests::guest::{
+    compaction, io_priority, load_shedding, merge_of, plan_of, read_admission,
+};
 use crate::schema::RateLimit;
 
 fn options(directory: &Path) -> Options {
@@ -329,5 +334,158 @@ async fn what_a_component_sheds_is_refused() {
     assert_eq!(report.state, "failed");
     assert!(report.last_failure.as_ref().unwrap().contains("unreachable"), "{report:?}");
     database.set_load_shedding_policy(None).await.unwrap();
+    database.close().await.unwrap();
+}
+
+async fn report_of(database: &Database, name: &str) -> PolicyReport {
+    let reports = database.policies().await.unwrap();
+    reports.into_iter().find(|report| report.name == name).unwrap()
+}
+
+/// Reasons of the compactions that ended.
+async fn reasons(database: &Database) -> Vec<Reason> {
+    let all = database.compaction_history().await.unwrap();
+    all.into_iter().map(|record| record.reason).collect()
+}
+
+/// Waits until what another task does is done.
+async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    for _ in 0..3000 {
+        if is_so().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{what}: not after half a minute");
+}
+
+#[tokio::test]
+async fn a_component_chooses_what_is_merged() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || options(directory.path());
+    let database = Database::open(open()).await.unwrap();
+    let schema = database.create_table(definition(), false).await.unwrap();
+    let flushed = async |database: &Database, round: i64| {
+        let writes = (0..100).map(|at| insert(&schema, "a", at, round, round)).collect();
+        database.apply_many(writes).await.unwrap();
+        database.flush(None).await.unwrap();
+    };
+    // The first two SSTables, where the strategy wants four; and then again, though they are gone.
+    let two = compaction(&merge_of(&[1, 2], 0, 0));
+    let info = database.create_policy("two", two, vec![], None).await.unwrap();
+    assert_eq!(info.world, "compaction");
+    let wrong = database.set_io_priority_policy(Some("two")).await.unwrap_err();
+    assert!(wrong.to_string().contains("not on io-priority"), "{wrong}");
+    flushed(&database, 1).await;
+    flushed(&database, 2).await;
+    let numbers = async |database: &Database| {
+        let reports = database.sstable_report().await.unwrap();
+        reports.iter().map(|report| report.status.info.generation).collect::<Vec<u64>>()
+    };
+    assert_eq!(numbers(&database).await, [1, 2], "two are too few for the strategy");
+    database.set_compaction_policy(Some("two")).await.unwrap();
+    until("a merge", async || reasons(&database).await == [Reason::Policy]).await;
+    until("the answer that is not legal", async || {
+        report_of(&database, "two").await.invalid_victims > 0
+    })
+    .await;
+    let report = report_of(&database, "two").await;
+    assert_eq!((report.state.as_str(), report.last_failure.clone()), ("active", None));
+    assert!(report.calls >= 2 && report.events >= 2, "{report:?}");
+    assert!(report.state_note.contains("SSTable 1 is none that may be merged"), "{report:?}");
+    assert_eq!(numbers(&database).await.len(), 1);
+    assert_eq!(count_rows(&database, &schema, "a").await.unwrap(), 100);
+    let held = database.drop_policy("two", false).await.unwrap_err();
+    assert!(held.to_string().contains("decides on compactions"), "{held}");
+    database.close().await.unwrap();
+
+    // It is in charge after a restart, and one that fails leaves merges to the strategy.
+    let database = Database::open(open()).await.unwrap();
+    assert_eq!(report_of(&database, "two").await.state, "active");
+    let bad = compaction("unreachable");
+    database.create_policy("bad", bad, vec![], None).await.unwrap();
+    database.set_compaction_policy(Some("bad")).await.unwrap();
+    for round in 3..7 {
+        flushed(&database, round).await;
+    }
+    until("a failure", async || report_of(&database, "bad").await.state == "failed").await;
+    until("a merge", async || reasons(&database).await.contains(&Reason::Tier)).await;
+    assert_eq!(count_rows(&database, &schema, "a").await.unwrap(), 100);
+    database.set_compaction_policy(None).await.unwrap();
+    database.drop_policy("bad", false).await.unwrap();
+    database.close().await.unwrap();
+}
+
+/// What a component says of itself is there in every world, and only while it is in charge.
+#[tokio::test]
+async fn components_of_every_world_have_figures_of_their_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    let figures = async |name: &str| {
+        let report = database.explain_policy(name).await.unwrap();
+        assert_eq!(report.last_failure, None, "{name}");
+        report.metrics.into_iter().map(|(_, figure, _)| figure).collect::<Vec<String>>()
+    };
+    for (world, file, figure) in [
+        (World::CacheAdmission, "second_touch", "admitted"),
+        (World::RateLimiter, "token_bucket", "held"),
+        (World::ReadAdmission, "latency", "limit"),
+        (World::LoadShedding, "codel", "plans with a queue of reads"),
+        (World::IoPriority, "queue_guard", "plans with a late request"),
+        (World::Compaction, "lazy_leveling", "merges of a tier"),
+    ] {
+        database.create_policy(file, component(file), vec![], None).await.unwrap();
+        assert_eq!(figures(file).await, [""; 0], "{file} is in charge of nothing");
+        let governance = &database.inner.governance;
+        governance.put_in_charge(world, Some(file)).await.unwrap();
+        let told = figures(file).await;
+        assert!(told.iter().any(|told| told.contains(figure)), "{file}: {told:?}");
+        governance.put_in_charge(world, None).await.unwrap();
+        assert_eq!(figures(file).await, [""; 0], "{file} was in charge");
+    }
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_component_plans_the_shares_of_io() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || options(directory.path());
+    let database = Database::open(open()).await.unwrap();
+    let schema = fill(&database).await;
+    let shares = async |database: &Database| {
+        let report = database.io_report().await.unwrap();
+        report.iter().map(|row| row.settings.shares).collect::<Vec<u32>>()
+    };
+    assert_eq!(shares(&database).await, [1000, 1000, 200, 100, 100]);
+    let plan = io_priority(&plan_of(&[0, 900, 800, 7], 4));
+    database.create_policy("plan", plan, vec![], None).await.unwrap();
+    database.create_policy("bad", io_priority("unreachable"), vec![], None).await.unwrap();
+    database.set_io_priority_policy(Some("plan")).await.unwrap();
+    // A plan is made where there was I/O.
+    let reads = async |database: &Database| {
+        database.invalidate_cache(None).await.unwrap();
+        count_rows(database, &schema, "hot1").await.unwrap();
+    };
+    until("a plan", async || {
+        reads(&database).await;
+        shares(&database).await == [1000, 900, 800, 7, 100]
+    })
+    .await;
+    database.close().await.unwrap();
+
+    let database = Database::open(open()).await.unwrap();
+    until("a plan after a restart", async || {
+        reads(&database).await;
+        shares(&database).await[3] == 7
+    })
+    .await;
+    database.set_io_priority_policy(Some("bad")).await.unwrap();
+    until("a failure", async || {
+        reads(&database).await;
+        report_of(&database, "bad").await.state == "failed"
+    })
+    .await;
+    assert_eq!(shares(&database).await, [1000, 1000, 200, 100, 100]);
+    database.set_io_priority_policy(None).await.unwrap();
     database.close().await.unwrap();
 }

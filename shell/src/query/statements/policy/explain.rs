@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, StringArray};
 use datafusion::arrow::datatypes::SchemaRef as ArrowSchemaRef;
 use tidegate_engine::PolicyReport;
+use tidegate_engine::plugin::World;
 use tidegate_engine::policy::Tally;
 
 use crate::query::error::Result;
@@ -40,18 +41,49 @@ fn figures(report: &PolicyReport) -> Vec<(String, String)> {
         1 => " on 1 shard".to_owned(),
         shards => format!(" on {shards} shards"),
     };
+    add("world", report.world.clone());
     add("state", format!("{}{shards}", report.state));
+    match World::of(&report.world) {
+        None | Some(World::Eviction) => eviction_figures(report, &mut add),
+        Some(world) => other_figures(report, world, &mut add),
+    }
+    if let Some(failure) = &report.last_failure {
+        add("last failure", failure.clone());
+    }
+    for (shard, name, value) in &report.metrics {
+        add(&format!("{name} (shard {shard})"), number(*value));
+    }
+    figures
+}
+
+/// What a policy did that sees no single entries.
+fn other_figures(report: &PolicyReport, world: World, add: &mut impl FnMut(&str, String)) {
+    add("calls", report.calls.to_string());
+    match world {
+        World::CacheAdmission => add("fates told", report.events.to_string()),
+        World::Compaction => {
+            add("merges chosen", report.events.to_string());
+            add("merges not legal", report.invalid_victims.to_string());
+            if !report.state_note.is_empty() {
+                add("last not legal", report.state_note.clone());
+            }
+        }
+        _ => {}
+    }
+}
+
+fn eviction_figures(report: &PolicyReport, add: &mut impl FnMut(&str, String)) {
     if !report.state_note.is_empty() {
         add("state handed over", report.state_note.clone());
     }
     let judged = report.judged();
     add("look-ups", judged.lookups().to_string());
-    ratios(&mut add, "", &judged);
+    ratios(add, "", &judged);
     if let Some(shadow) = report.shadow.as_ref().filter(|_| report.state == "shadow") {
         add("sample", format!("1/{}", shadow.rate));
         add("look-ups seen", shadow.sampled_lookups.to_string());
         add("ghosts", shadow.entries.to_string());
-        ratios(&mut add, "active policy's ", &shadow.active);
+        ratios(add, "active policy's ", &shadow.active);
         let ratios = (judged.cost_hit_ratio(), shadow.active.cost_hit_ratio());
         if let (Some(own), Some(active)) = ratios {
             add("gain by cost", points(own - active));
@@ -76,13 +108,6 @@ fn figures(report: &PolicyReport) -> Vec<(String, String)> {
     add("victims refused", report.refused_victims.to_string());
     add("invalid victims", report.invalid_victims.to_string());
     add("shortfalls", report.shortfalls.to_string());
-    if let Some(failure) = &report.last_failure {
-        add("last failure", failure.clone());
-    }
-    for (shard, name, value) in &report.metrics {
-        add(&format!("{name} (shard {shard})"), number(*value));
-    }
-    figures
 }
 
 fn ratios(add: &mut impl FnMut(&str, String), whose: &str, tally: &Tally) {
@@ -151,6 +176,7 @@ mod tests {
         let report = report();
         for (figure, wanted) in [
             ("policy", "p 1.2"),
+            ("world", ""),
             ("state", "shadow on 2 shards"),
             ("look-ups", "2"),
             ("hit ratio", "0.5000"),
@@ -176,6 +202,34 @@ mod tests {
         for absent in ["component", "last failure", "canary", "state handed over"] {
             assert_eq!(value(&report, absent), None);
         }
+    }
+
+    #[test]
+    fn a_policy_of_another_world_has_figures_of_that() {
+        let told = |world: World| {
+            let (world, state) = (world.as_str().to_owned(), "active".to_owned());
+            let note = "SSTable 1 is not there".to_owned();
+            PolicyReport { world, state, state_note: note, ..report() }
+        };
+        let compaction = told(World::Compaction);
+        for (figure, wanted) in [
+            ("world", Some("compaction")),
+            ("calls", Some("10")),
+            ("merges chosen", Some("20")),
+            ("merges not legal", Some("60")),
+            ("last not legal", Some("SSTable 1 is not there")),
+            ("depth (shard 1)", Some("0.2500")),
+            ("look-ups", None),
+            ("evictions", None),
+            ("state handed over", None),
+        ] {
+            assert_eq!(value(&compaction, figure).as_deref(), wanted, "{figure}");
+        }
+        let admission = told(World::CacheAdmission);
+        assert_eq!(value(&admission, "fates told").as_deref(), Some("20"));
+        let limiter = told(World::RateLimiter);
+        assert_eq!(value(&limiter, "calls").as_deref(), Some("10"));
+        assert_eq!(value(&limiter, "last not legal"), None);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Statements about policies: CREATE, DROP, ROLLBACK and EXPLAIN POLICY, and the ALTER statements
-//! that put policies of rates, reads and load shedding in charge.
+//! that put policies of other worlds than eviction in charge.
 
 mod explain;
 
@@ -257,6 +257,58 @@ impl OwnStatement for AlterLoadShedding {
         Ok(Outcome::message(match value_of(name) {
             Some(value) => format!("Load shedding set to {value}."),
             None => "Load shedding is off.".to_owned(),
+        }))
+    }
+}
+
+/// ALTER IO PRIORITY SET POLICY; `None` is the shares that are set.
+#[derive(Debug)]
+pub struct AlterIoPriority(Option<Name>);
+
+impl Read for AlterIoPriority {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
+        set_policy(cursor, "native", "a policy name or NATIVE").map(AlterIoPriority)
+    }
+}
+
+impl OwnStatement for AlterIoPriority {
+    fn needs(&self, _session: &Session) -> Vec<Need> {
+        vec![Need::new(Permission::Alter, Resource::Policies)]
+    }
+
+    async fn run(&self, session: &Session) -> Result<Outcome> {
+        let name = self.0.as_ref();
+        let set = session.database.set_io_priority_policy(value_of(name)).await;
+        set.map_err(|error| at_name(error.into(), name))?;
+        Ok(Outcome::message(match value_of(name) {
+            Some(value) => format!("Shares of I/O are planned by {value}."),
+            None => "Shares of I/O are as they are set.".to_owned(),
+        }))
+    }
+}
+
+/// ALTER COMPACTION SET POLICY; `None` is the strategies of tables.
+#[derive(Debug)]
+pub struct AlterCompaction(Option<Name>);
+
+impl Read for AlterCompaction {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
+        set_policy(cursor, "native", "a policy name or NATIVE").map(AlterCompaction)
+    }
+}
+
+impl OwnStatement for AlterCompaction {
+    fn needs(&self, _session: &Session) -> Vec<Need> {
+        vec![Need::new(Permission::Alter, Resource::Policies)]
+    }
+
+    async fn run(&self, session: &Session) -> Result<Outcome> {
+        let name = self.0.as_ref();
+        let set = session.database.set_compaction_policy(value_of(name)).await;
+        set.map_err(|error| at_name(error.into(), name))?;
+        Ok(Outcome::message(match value_of(name) {
+            Some(value) => format!("Compactions are chosen by {value}."),
+            None => "Compactions are chosen by the strategy of each table.".to_owned(),
         }))
     }
 }

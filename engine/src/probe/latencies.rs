@@ -6,16 +6,19 @@ const STEPS: u64 = 8;
 const BUCKETS: usize = (STEPS as usize) * 62;
 
 /// See the head of this file.
-pub(super) struct Latencies {
+#[derive(Debug, Clone)]
+pub struct Latencies {
     counts: Vec<u32>,
     count: u64,
 }
 
-impl Latencies {
-    pub fn new() -> Self {
+impl Default for Latencies {
+    fn default() -> Self {
         Latencies { counts: vec![0; BUCKETS], count: 0 }
     }
+}
 
+impl Latencies {
     pub fn add(&mut self, us: u64) {
         let count = &mut self.counts[bucket(us)];
         *count = count.saturating_add(1);
@@ -35,6 +38,7 @@ impl Latencies {
         0
     }
 
+    /// Forgets all.
     pub fn clear(&mut self) {
         if self.count > 0 {
             self.counts.fill(0);
@@ -79,7 +83,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_of_what_was_added() {
-        let mut latencies = Latencies::new();
+        let mut latencies = Latencies::default();
         assert_eq!(latencies.percentile(50), 0);
         (1..=100).for_each(|us| latencies.add(us * 10));
         assert!((500..=560).contains(&latencies.percentile(50)));

@@ -1,6 +1,6 @@
 //! A policy that makes plans, and what holds after it failed.
 
-use crate::policy::PolicyFailure;
+use super::eviction::PolicyFailure;
 
 /// Intervals for which the last plan of a policy that failed still holds.
 const INTERVALS_AFTER_FAILURE: u32 = 10;
@@ -8,7 +8,7 @@ const INTERVALS_AFTER_FAILURE: u32 = 10;
 /// What a policy of plans did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PlanStatus {
-    /// Name that its statement gave it; the native limits where absent.
+    /// Name that its statement gave it; the native plan where absent.
     pub name: Option<String>,
     /// Plans that it was asked for.
     pub asked: u64,
@@ -17,7 +17,7 @@ pub struct PlanStatus {
 }
 
 /// A policy with the plan in force.
-pub(super) struct Governed<P: ?Sized, T> {
+pub struct Governed<P: ?Sized, T> {
     policy: Option<Box<P>>,
     name: Option<String>,
     native: T,
@@ -29,6 +29,7 @@ pub(super) struct Governed<P: ?Sized, T> {
 }
 
 impl<P: ?Sized, T: Clone> Governed<P, T> {
+    /// Nobody is in charge, and `native` holds.
     pub fn new(native: T) -> Self {
         let plan = native.clone();
         Governed {
@@ -51,12 +52,43 @@ impl<P: ?Sized, T: Clone> Governed<P, T> {
         }
     }
 
+    /// The plan in force.
     pub fn plan(&self) -> &T {
         &self.plan
     }
 
+    /// Whether a policy is in charge, or the last plan of one that failed still holds.
+    pub fn is_governed(&self) -> bool {
+        self.policy.is_some() || self.intervals_left > 0
+    }
+
+    /// What the policy did since it was put in charge.
     pub fn status(&self) -> PlanStatus {
         PlanStatus { name: self.name.clone(), asked: self.asked, failure: self.failure.clone() }
+    }
+
+    /// Own figures of the policy in charge. One that fails at it is put out as by a plan.
+    pub fn metrics(
+        &mut self,
+        world: &'static str,
+        metrics: impl FnOnce(&mut P) -> Result<Vec<(String, f64)>, PolicyFailure>,
+    ) -> Vec<(String, f64)> {
+        match self.policy.as_deref_mut().map(metrics) {
+            Some(Ok(metrics)) => metrics,
+            Some(Err(failure)) => {
+                self.put_out(world, failure);
+                Vec::new()
+            }
+            None => Vec::new(),
+        }
+    }
+
+    fn put_out(&mut self, world: &'static str, failure: PolicyFailure) {
+        let policy = self.name.as_deref().unwrap_or_default();
+        tracing::error!(policy, world, %failure, "a policy failed; its last plan holds for a while");
+        self.policy = None;
+        self.failure = Some(failure);
+        self.intervals_left = INTERVALS_AFTER_FAILURE;
     }
 
     /// An interval is over: asks for a plan, or counts what is left of the last one.
@@ -78,13 +110,7 @@ impl<P: ?Sized, T: Clone> Governed<P, T> {
         let mut plan = self.plan.clone();
         match ask(policy, &mut plan) {
             Ok(()) => self.plan = plan,
-            Err(failure) => {
-                let policy = self.name.as_deref().unwrap_or_default();
-                tracing::error!(policy, world, %failure, "a policy failed; its last plan holds for a while");
-                self.policy = None;
-                self.failure = Some(failure);
-                self.intervals_left = INTERVALS_AFTER_FAILURE;
-            }
+            Err(failure) => self.put_out(world, failure),
         }
     }
 }

@@ -1,0 +1,230 @@
+//! What a policy may choose, and who chooses where it may not.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use super::strategies::{NOW, file, files};
+use crate::compaction::{Choice, Facts, FileFacts, Reason, choose_by};
+use crate::policy::compaction::{
+    Chooser, CompactionPolicy, Pick, SstableFacts, TableFacts, TableStrategy, WantedMerge,
+};
+use crate::policy::{FailureKind, PolicyFailure};
+use crate::schema::{CompactionClass, CompactionOptions, Token};
+
+const MIB: u64 = 1 << 20;
+
+/// What a policy is told once.
+type Told = (TableFacts, Vec<SstableFacts>);
+
+/// Answers in turn, then fails; and what it was told last.
+#[derive(Default, Clone)]
+struct Script {
+    answers: Rc<RefCell<VecDeque<Pick>>>,
+    seen: Rc<RefCell<Option<Told>>>,
+}
+
+impl CompactionPolicy for Script {
+    fn name(&self) -> &str {
+        "script"
+    }
+
+    fn version(&self) -> &str {
+        "1"
+    }
+
+    fn pick(
+        &mut self,
+        table: &TableFacts,
+        sstables: &[SstableFacts],
+    ) -> Result<Pick, PolicyFailure> {
+        *self.seen.borrow_mut() = Some((table.clone(), sstables.to_vec()));
+        self.answers.borrow_mut().pop_front().ok_or_else(|| PolicyFailure {
+            kind: FailureKind::Trap,
+            message: "on purpose".into(),
+            backtrace: Vec::new(),
+        })
+    }
+}
+
+fn governed(answers: impl IntoIterator<Item = Pick>) -> (Chooser, Script) {
+    let (chooser, script) = (Chooser::default(), Script::default());
+    script.answers.borrow_mut().extend(answers);
+    chooser.set(Some(("p".to_owned(), Box::new(script.clone()))));
+    (chooser, script)
+}
+
+fn asked(chooser: &Chooser, files: &[FileFacts], options: CompactionOptions) -> Option<Choice> {
+    let facts = Facts { files, options: &options, now_seconds: NOW };
+    choose_by(chooser, || "k.t".to_owned(), &facts)
+}
+
+fn wanted(inputs: &[u64]) -> WantedMerge {
+    WantedMerge { inputs: inputs.to_vec(), level: 0, split_bytes: 0, is_incremental: false }
+}
+
+/// Disjoint, in the order of their numbers.
+fn side_by_side(count: i64) -> Vec<FileFacts> {
+    let beside = |at: i64| FileFacts {
+        first: Token(at * 10),
+        last: Token(at * 10 + 5),
+        ..file(at as u64 + 1, 100)
+    };
+    (0..count).map(beside).collect()
+}
+
+#[test]
+fn a_policy_is_told_what_is_there_and_chooses() {
+    let job =
+        WantedMerge { inputs: vec![3, 1], level: 2, split_bytes: 5 * MIB, is_incremental: true };
+    let (chooser, script) = governed([Pick::Merge(job), Pick::Nothing, Pick::Strategy]);
+    let all = [
+        FileFacts {
+            level: 1,
+            run: 9,
+            first: Token(-7),
+            last: Token(8),
+            droppable: 0.25,
+            age_seconds: 12,
+            ..file(1, 100)
+        },
+        FileFacts { is_expired: true, ..file(2, 1) },
+        FileFacts { age_seconds: -3, ..file(3, 100) },
+    ];
+    let options = CompactionOptions { class: CompactionClass::Leveled, ..Default::default() };
+    let choice = asked(&chooser, &all, options).expect("the merge is legal");
+    assert_eq!((choice.inputs, choice.level), (vec![1, 3], 2));
+    assert_eq!((choice.cut_bytes, choice.is_incremental), (Some(5 * MIB), true));
+    assert_eq!((choice.reason, choice.reason.name()), (Reason::Policy, "policy"));
+    let (table, sstables) = script.seen.take().expect("it was asked");
+    assert_eq!((&*table.name, table.now_seconds), ("k.t", NOW as u64));
+    assert_eq!(table.strategy, TableStrategy::Leveled);
+    assert_eq!((table.min_threshold, table.max_threshold), (4, 32));
+    assert_eq!(table.sstable_bytes, options.sstable_bytes);
+    let first = SstableFacts {
+        number: 1,
+        run: 9,
+        level: 1,
+        bytes: 100 * MIB,
+        partitions: 100,
+        rows: 10_000,
+        first_token: -7,
+        last_token: 8,
+        min_timestamp: 10,
+        max_timestamp: 15,
+        droppable_per_mille: 250,
+        age_seconds: 12,
+    };
+    assert_eq!(sstables[0], first);
+    assert_eq!((sstables[1].droppable_per_mille, sstables[2].age_seconds), (1000, 0));
+    // Nothing, though the strategy wants something; then the strategy.
+    let many = files(&[100; 4]);
+    let tiered = CompactionOptions::default();
+    assert_eq!(asked(&chooser, &many, tiered), None);
+    assert_eq!(asked(&chooser, &many, tiered).map(|choice| choice.reason), Some(Reason::Tier));
+    let status = chooser.status();
+    assert_eq!((status.asked, status.merges, status.refused), (3, 1, 0));
+}
+
+#[test]
+fn a_merge_that_is_not_legal_is_not_made_and_the_strategy_decides() {
+    let disjoint = side_by_side(6);
+    let with = |change: fn(&mut WantedMerge)| {
+        let mut wanted = wanted(&[1, 2, 3]);
+        change(&mut wanted);
+        wanted
+    };
+    let crowd = files(&[100; 63]);
+    for (what, merge, part) in [
+        ("of nothing", wanted(&[]), "no SSTables"),
+        ("of one that is not there", wanted(&[1, 7]), "SSTable 7 is none"),
+        ("of one twice", wanted(&[2, 1, 2]), "SSTable 2 is named twice"),
+        ("too deep", with(|wanted| wanted.level = 9), "the deepest is 8"),
+        ("into crumbs", with(|wanted| wanted.split_bytes = 1000), "the least is 1048576"),
+        ("incremental, uncut", with(|wanted| wanted.is_incremental = true), "cut nowhere"),
+        ("of one", wanted(&[4]), "nothing of SSTable 4 can go"),
+        ("that changes nothing", with(|wanted| wanted.split_bytes = 100 * MIB), "become as many"),
+        ("of many", wanted(&(1..=1025).collect::<Vec<_>>()), "the most is 1024"),
+    ] {
+        let (chooser, _) = governed([Pick::Merge(merge)]);
+        assert_eq!(
+            asked(&chooser, &disjoint, CompactionOptions::default()).unwrap().reason,
+            Reason::Tier
+        );
+        let status = chooser.status();
+        assert_eq!((status.asked, status.merges, status.refused), (1, 1, 1), "{what}");
+        let told = status.last_refused.expect("it is told");
+        assert!(told.contains(part), "{what}: {told}");
+        assert!(chooser.has_policy(), "a merge that is not legal is no failure");
+    }
+    // As many streams as a merge has, of SSTables of which each meets all.
+    let all: Vec<u64> = crowd.iter().map(|file| file.number).collect();
+    let (chooser, _) = governed([Pick::Merge(wanted(&all))]);
+    assert_eq!(asked(&chooser, &crowd, CompactionOptions::default()).unwrap().inputs, all);
+}
+
+#[test]
+fn a_merge_must_gain_something() {
+    let disjoint = side_by_side(4);
+    let choose = |files: &[FileFacts], merge: WantedMerge| {
+        let (chooser, _) = governed([Pick::Merge(merge)]);
+        let options = CompactionOptions { min_threshold: 32, ..CompactionOptions::default() };
+        asked(&chooser, files, options).is_some()
+    };
+    let cut = |mib: u64, level| WantedMerge { split_bytes: mib * MIB, level, ..wanted(&[1, 2, 3]) };
+    assert!(!choose(&disjoint, cut(100, 0)), "three would become three");
+    assert!(choose(&disjoint, cut(150, 0)), "fewer");
+    assert!(choose(&disjoint, cut(100, 1)), "deeper");
+    assert!(choose(&files(&[100; 3]), cut(100, 0)), "less overlap");
+    let deep: Vec<FileFacts> =
+        disjoint.iter().map(|file| FileFacts { level: 2, ..file.clone() }).collect();
+    assert!(!choose(&deep, cut(100, 2)) && !choose(&deep, cut(100, 1)), "as deep, or less");
+    let one = |change: fn(&mut FileFacts)| {
+        let mut only = FileFacts { age_seconds: 60, ..file(1, 100) };
+        change(&mut only);
+        choose(&[only], wanted(&[1]))
+    };
+    assert!(!one(|_| {}), "nothing can go");
+    assert!(one(|file| file.droppable = 0.001) && one(|file| file.has_dropped = true));
+    assert!(!one(|file| (file.droppable, file.age_seconds) = (0.9, 59)), "too young");
+}
+
+#[test]
+fn the_engine_decides_where_a_policy_lets_sstables_pile_up() {
+    let overlapping = |count: u64| files(&vec![100; count as usize]);
+    for (count, wanted) in [(64, None), (65, Some(Reason::Tier))] {
+        let (chooser, _) = governed([Pick::Nothing]);
+        let choice = asked(&chooser, &overlapping(count), CompactionOptions::default());
+        assert_eq!(choice.map(|choice| choice.reason), wanted, "{count}");
+        assert_eq!(chooser.status().asked, u64::from(wanted.is_none()));
+    }
+    // Side by side they cost a read nothing.
+    let (chooser, _) = governed([Pick::Nothing]);
+    assert_eq!(asked(&chooser, &side_by_side(500), CompactionOptions::default()), None);
+    // What only takes room goes whatever a policy says.
+    let expired = FileFacts { is_expired: true, age_seconds: 600, ..file(1, 100) };
+    let (chooser, script) = governed([]);
+    let choice = asked(&chooser, &[expired], CompactionOptions::default());
+    assert_eq!(choice.map(|choice| choice.reason), Some(Reason::Expired));
+    assert!(script.seen.take().is_none());
+}
+
+#[test]
+fn a_policy_that_fails_is_asked_no_more_and_a_switched_off_table_is_not_asked() {
+    let off = CompactionOptions { is_enabled: false, ..CompactionOptions::default() };
+    let (chooser, _) = governed([]);
+    let many = files(&[100; 4]);
+    assert_eq!(asked(&chooser, &many, off), None);
+    assert_eq!(chooser.status().asked, 0);
+    for _ in 0..3 {
+        let choice = asked(&chooser, &many, CompactionOptions::default());
+        assert_eq!(choice.map(|choice| choice.reason), Some(Reason::Tier));
+    }
+    let status = chooser.status();
+    assert_eq!((status.name.as_deref(), status.asked), (Some("p"), 1));
+    assert_eq!(status.failure.map(|failure| failure.message), Some("on purpose".to_owned()));
+    assert!(chooser.take_new() && !chooser.take_new(), "tables are asked once when it is set");
+    chooser.set(None);
+    assert!(chooser.take_new() && !chooser.has_policy());
+    assert_eq!(chooser.status(), Default::default());
+}

@@ -1,0 +1,213 @@
+//! The world of compaction: which SSTables of a table are merged.
+//!
+//! A policy names inputs and the shape of what is written. The engine checks what it names, merges,
+//! purges what is dead and replaces; a wrong answer costs work and no data.
+
+use std::cell::RefCell;
+
+use super::eviction::PolicyFailure;
+
+/// One SSTable that may be merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SstableFacts {
+    /// A greater one is newer.
+    pub number: u64,
+    /// SSTables of one run do not overlap.
+    pub run: u64,
+    pub level: u32,
+    /// Of data, as stored.
+    pub bytes: u64,
+    pub partitions: u64,
+    pub rows: u64,
+    /// Least and greatest token.
+    pub first_token: i64,
+    pub last_token: i64,
+    /// Of its data and tombstones, microseconds.
+    pub min_timestamp: i64,
+    pub max_timestamp: i64,
+    /// Of a thousand of its cells and tombstones, those whose grace has passed.
+    pub droppable_per_mille: u32,
+    /// Seconds since it was first seen.
+    pub age_seconds: u32,
+}
+
+/// The strategy that a table names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum TableStrategy {
+    SizeTiered = 0,
+    Leveled = 1,
+    TimeWindow = 2,
+    Incremental = 3,
+}
+
+/// The table that a policy is asked about, on one shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableFacts {
+    /// `keyspace.table`.
+    pub name: String,
+    /// Wall clock, since the epoch.
+    pub now_seconds: u64,
+    pub strategy: TableStrategy,
+    /// Of its options: SSTables that a merge takes at least and at most, and the bytes of one where
+    /// what is written is cut.
+    pub min_threshold: u32,
+    pub max_threshold: u32,
+    pub sstable_bytes: u64,
+}
+
+/// A merge that a policy wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WantedMerge {
+    /// Numbers of SSTables, in any order.
+    pub inputs: Vec<u64>,
+    /// Level of what is written.
+    pub level: u32,
+    /// Where what is written is cut, bytes of data; 0 nowhere.
+    pub split_bytes: u64,
+    /// Inputs go as soon as the merge has passed them, and what is written is a run.
+    pub is_incremental: bool,
+}
+
+/// What a policy answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pick {
+    /// Nothing is merged for now.
+    Nothing,
+    /// What the strategy of the table says.
+    Strategy,
+    Merge(WantedMerge),
+}
+
+/// A compaction policy.
+pub trait CompactionPolicy {
+    /// Name and version as the policy states them.
+    fn name(&self) -> &str;
+    fn version(&self) -> &str;
+
+    /// Its own figures, for people.
+    ///
+    /// Errors: the policy failed and must not be called again.
+    fn metrics(&mut self) -> Result<Vec<(String, f64)>, PolicyFailure> {
+        Ok(Vec::new())
+    }
+
+    /// What is merged next; `sstables` stand in the order of their numbers.
+    ///
+    /// Errors: the policy failed and must not be called again.
+    fn pick(
+        &mut self,
+        table: &TableFacts,
+        sstables: &[SstableFacts],
+    ) -> Result<Pick, PolicyFailure>;
+}
+
+/// What a compaction policy did on one shard since it was put in charge.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ChooserStatus {
+    /// Name that its statement gave it; strategies of tables decide where absent.
+    pub name: Option<String>,
+    /// Times that it was asked, merges that it chose, and those of them that were not legal.
+    pub asked: u64,
+    pub merges: u64,
+    pub refused: u64,
+    /// Why the last one of these was not.
+    pub last_refused: Option<String>,
+    /// Why it is not asked any more.
+    pub failure: Option<PolicyFailure>,
+}
+
+/// The place of a compaction policy on one shard. Empty, strategies of tables decide.
+#[derive(Default)]
+pub struct Chooser(RefCell<State>);
+
+#[derive(Default)]
+struct State {
+    policy: Option<Box<dyn CompactionPolicy>>,
+    status: ChooserStatus,
+    /// Who decides has changed, and no table was asked since.
+    is_new: bool,
+}
+
+impl State {
+    fn put_out(&mut self, table: &str, failure: PolicyFailure) {
+        let policy = self.status.name.as_deref().unwrap_or_default();
+        tracing::error!(
+            policy, table, %failure,
+            "a compaction policy failed; strategies of tables decide from now on"
+        );
+        self.status.failure = Some(failure);
+        self.policy = None;
+    }
+}
+
+impl Chooser {
+    /// Puts a policy in charge, under the name of its statement; `None` the strategies of tables.
+    pub fn set(&self, policy: Option<(String, Box<dyn CompactionPolicy>)>) {
+        let mut state = State { is_new: true, ..State::default() };
+        if let Some((name, policy)) = policy {
+            state.status.name = Some(name);
+            state.policy = Some(policy);
+        }
+        *self.0.borrow_mut() = state;
+    }
+
+    /// True once after it was set: then all tables are to be asked.
+    pub fn take_new(&self) -> bool {
+        std::mem::take(&mut self.0.borrow_mut().is_new)
+    }
+
+    /// Whether a policy is in charge.
+    pub fn has_policy(&self) -> bool {
+        self.0.borrow().policy.is_some()
+    }
+
+    pub fn status(&self) -> ChooserStatus {
+        self.0.borrow().status.clone()
+    }
+
+    /// Own figures of the policy in charge. One that fails at it is asked no more.
+    pub fn metrics(&self) -> Vec<(String, f64)> {
+        let mut state = self.0.borrow_mut();
+        match state.policy.as_mut().map(|policy| policy.metrics()) {
+            Some(Ok(metrics)) => metrics,
+            Some(Err(failure)) => {
+                state.put_out("", failure);
+                Vec::new()
+            }
+            None => Vec::new(),
+        }
+    }
+
+    /// What the policy in charge answers. One that fails is asked no more.
+    pub fn pick(&self, table: &TableFacts, sstables: &[SstableFacts]) -> Pick {
+        let mut state = self.0.borrow_mut();
+        let State { policy: Some(policy), status, .. } = &mut *state else {
+            return Pick::Strategy;
+        };
+        status.asked += 1;
+        match policy.pick(table, sstables) {
+            Ok(pick) => {
+                status.merges += u64::from(matches!(pick, Pick::Merge(_)));
+                pick
+            }
+            Err(failure) => {
+                state.put_out(&table.name, failure);
+                Pick::Strategy
+            }
+        }
+    }
+
+    /// Notes that a merge which the policy chose is not legal, and why.
+    pub fn refuse(&self, table: &str, reason: String) {
+        let mut state = self.0.borrow_mut();
+        let status = &mut state.status;
+        status.refused += 1;
+        // The same mistake may come with every flush.
+        if status.last_refused.as_ref() != Some(&reason) {
+            let policy = status.name.as_deref().unwrap_or_default();
+            tracing::warn!(policy, table, reason, "a merge that a policy chose is not legal");
+        }
+        status.last_refused = Some(reason);
+    }
+}
