@@ -1,11 +1,15 @@
 //! A piece of a file in memory that a reader moves along, and what kind of file it may be.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::ops::Deref;
 use std::path::Path;
 use std::rc::Rc;
+use std::task::Poll;
 
-use super::begun::Begun;
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+
 use super::compressed::CompressedFile;
 use super::file::{Access, CheckedFile, READ_BYTES_MAX, SCAN_BYTES_MAX};
 use crate::admission::BufferCharge;
@@ -165,7 +169,9 @@ fn shrink(bytes: &mut Vec<u8>) {
 struct Ahead {
     from: u64,
     to: u64,
-    reading: Begun<Result<Vec<u8>>>,
+    reading: LocalBoxFuture<'static, Result<Vec<u8>>>,
+    /// It has been read.
+    read: Option<Result<Vec<u8>>>,
 }
 
 impl Ahead {
@@ -177,12 +183,21 @@ impl Ahead {
             content.append(Access::Scan, (from, to), &mut bytes).await?;
             Ok(bytes)
         };
-        Ahead { from, to, reading: Begun::new(reading).await }
+        let mut reading = reading.boxed_local();
+        let read = poll_fn(|context| match reading.poll_unpin(context) {
+            Poll::Ready(read) => Poll::Ready(Some(read)),
+            Poll::Pending => Poll::Ready(None),
+        });
+        let read = read.await;
+        Ahead { from, to, reading, read }
     }
 
     async fn take(self) -> Result<Vec<u8>> {
         let wanted = self.to - self.from;
-        let read = self.reading.end().await;
+        let read = match self.read {
+            Some(read) => read,
+            None => self.reading.await,
+        };
         let bytes = read.as_ref().map_or(wanted, |bytes| bytes.len() as u64);
         debug_assert_eq!(bytes, wanted, "bytes that were read ahead from {} on", self.from);
         read
