@@ -11,8 +11,11 @@ use crate::config::IO_SHARES_MAX;
 use crate::io::Class;
 use crate::schema::Token;
 
-/// Merges that are looked ahead. A table that wants more has much before it in any case.
+/// Merges that are looked ahead, and of many SSTables. A table that wants more has much before it
+/// in any case.
 const MERGES_MAX: usize = 16;
+const MERGES_OF_MANY_MAX: usize = 2;
+const MANY: usize = 256;
 /// SSTables that a merge is taken to write at most.
 const OUTPUTS_MAX: u64 = 256;
 /// Backlog, as a multiple of the shard's memory, up to which compaction has its least shares, and
@@ -24,7 +27,8 @@ const PRESSING: f64 = 30.0;
 pub fn backlog(facts: &Facts<'_>) -> u64 {
     let mut files = facts.files.to_vec();
     let mut bytes: u64 = 0;
-    for _ in 0..MERGES_MAX {
+    let merges = if files.len() > MANY { MERGES_OF_MANY_MAX } else { MERGES_MAX };
+    for _ in 0..merges {
         let Some(choice) = choose(&Facts { files: &files, ..*facts }) else { break };
         bytes = bytes.saturating_add(merge(&mut files, &choice));
     }

@@ -1,11 +1,14 @@
 //! What a policy of world `compaction` chooses, and whether it may.
 //!
-//! Invariant: a merge that a policy wants is legal or is not made, and each legal one brings a
-//! table nearer to a state in which no other is: fewer SSTables, fewer that overlap, or a deeper
-//! level. Where too many overlap, and for SSTables that only take room, the engine decides by
-//! itself.
+//! Invariant: a merge that a policy wants is legal or is not made, and gains something: fewer
+//! SSTables, fewer that overlap, or a deeper level. Policies may not go round: between two flushes
+//! a table is in each shape once. Where too many overlap, and for SSTables that only take room, the
+//! engine decides by itself.
 
-use super::choose::{choose, expired};
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::choose::{choose, expired, is_oldest_of_its_range};
 use super::facts::{Choice, Facts, FileFacts, Reason};
 use super::leveled::LEVEL_MAX;
 use crate::policy::compaction::{
@@ -25,11 +28,47 @@ const SPLIT_BYTES_MIN: u64 = 1 << 20;
 /// kept by others, and then a rewrite gains nothing.
 const ALONE_AGE_SECONDS: i64 = 60;
 
+/// SSTables that a merge writes at most.
+const OUTPUTS_MAX: u64 = 1024;
+
+/// The shapes that a table had when a policy's merge of it began, since its last flush.
+#[derive(Debug, Default)]
+pub struct Shapes(BTreeSet<u64>);
+
+impl Shapes {
+    /// A merge that a policy chose has changed these.
+    pub fn leave(&mut self, files: &[FileFacts]) {
+        self.0.insert(shape(files));
+    }
+
+    /// There is new data.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    fn was(&self, files: &[FileFacts]) -> bool {
+        !self.0.is_empty() && self.0.contains(&shape(files))
+    }
+}
+
+/// What a merge that gains nothing leaves as it was, in one word.
+fn shape(files: &[FileFacts]) -> u64 {
+    let mut all: Vec<_> = files
+        .iter()
+        .map(|file| (file.first, file.last, file.level, file.rows, file.partitions))
+        .collect();
+    all.sort_unstable();
+    let mut hasher = DefaultHasher::new();
+    all.hash(&mut hasher);
+    hasher.finish()
+}
+
 /// The merge that is wanted most, if any: by the policy in charge, or by the table's strategy.
 pub fn choose_by(
     chooser: &Chooser,
     name: impl FnOnce() -> String,
     facts: &Facts<'_>,
+    shapes: &Shapes,
 ) -> Option<Choice> {
     if !facts.options.is_enabled || !chooser.has_policy() {
         return choose(facts);
@@ -37,17 +76,15 @@ pub fn choose_by(
     if let Some(expired) = expired(facts) {
         return Some(expired);
     }
-    if overlap(facts.files.iter()) > OVERLAP_MAX
-        && let Some(choice) = choose(facts)
-    {
-        return Some(choice);
+    if overlap(facts.files.iter()) > OVERLAP_MAX {
+        return choose(facts).or_else(|| Some(fewer(facts)));
     }
     let table = table_facts(name(), facts);
     let sstables: Vec<SstableFacts> = facts.files.iter().map(sstable_facts).collect();
     match chooser.pick(&table, &sstables) {
         Pick::Nothing => None,
         Pick::Strategy => choose(facts),
-        Pick::Merge(wanted) => match legal(&wanted, facts.files) {
+        Pick::Merge(wanted) => match legal(&wanted, facts.files, shapes) {
             Ok(choice) => Some(choice),
             Err(reason) => {
                 chooser.refuse(&table.name, reason);
@@ -55,6 +92,14 @@ pub fn choose_by(
             }
         },
     }
+}
+
+/// The smallest as one, where a policy has let SSTables pile up out of the strategy's sight.
+fn fewer(facts: &Facts<'_>) -> Choice {
+    let mut files: Vec<&FileFacts> = facts.files.iter().collect();
+    files.sort_by_key(|file| (file.bytes, file.number));
+    files.truncate(facts.options.max_threshold.max(2) as usize);
+    Choice::whole(files, Reason::Tier)
 }
 
 fn table_facts(name: String, facts: &Facts<'_>) -> TableFacts {
@@ -114,7 +159,7 @@ fn overlap<'a>(files: impl Iterator<Item = &'a FileFacts>) -> usize {
 /// The merge as the engine makes it.
 ///
 /// Errors: why it is none that may be made, for people.
-fn legal(wanted: &WantedMerge, files: &[FileFacts]) -> Result<Choice, String> {
+fn legal(wanted: &WantedMerge, files: &[FileFacts], shapes: &Shapes) -> Result<Choice, String> {
     let WantedMerge { level, split_bytes, is_incremental, .. } = *wanted;
     let mut inputs = wanted.inputs.clone();
     inputs.sort_unstable();
@@ -145,38 +190,66 @@ fn legal(wanted: &WantedMerge, files: &[FileFacts]) -> Result<Choice, String> {
     if is_incremental && split_bytes == 0 {
         return Err("an incremental merge that is cut nowhere".to_owned());
     }
-    gains(&named, wanted)?;
+    let bytes: u64 = named.iter().map(|file| file.bytes).sum();
+    let outputs = if split_bytes > 0 { bytes.div_ceil(split_bytes) } else { 1 };
+    if outputs > OUTPUTS_MAX {
+        return Err(format!("a merge into {outputs} SSTables, the most is {OUTPUTS_MAX}"));
+    }
+    // From level 1 on SSTables of a level are disjoint.
+    let meets = |other: &&FileFacts| {
+        let is_input = inputs.binary_search(&other.number).is_ok();
+        !is_input && other.level == level && named.iter().any(|file| file.meets(other))
+    };
+    if level > 0
+        && let Some(met) = files.iter().find(meets)
+    {
+        return Err(format!("SSTable {} of level {level} overlaps it", met.number));
+    }
+    gains(&named, (level, outputs), files)?;
+    if shapes.was(files) {
+        return Err("since the last flush the table was as it is now: merges go round".to_owned());
+    }
     let cut_bytes = (split_bytes > 0).then_some(split_bytes);
     Ok(Choice { inputs, level, cut_bytes, is_incremental, reason: Reason::Policy })
 }
 
-/// Errors: why the merge would leave things as they are.
-fn gains(files: &[&FileFacts], wanted: &WantedMerge) -> Result<(), String> {
-    if files.iter().all(|file| file.level < wanted.level) {
-        return Ok(());
-    }
-    if let [file] = files {
-        let number = file.number;
-        if file.droppable == 0.0 && !file.is_expired && !file.has_dropped {
-            return Err(format!("nothing of SSTable {number} can go, and it is merged alone"));
-        }
-        if file.age_seconds < ALONE_AGE_SECONDS {
-            return Err(format!(
-                "SSTable {number} is merged alone, {} seconds old; it may be at {ALONE_AGE_SECONDS}",
-                file.age_seconds
-            ));
-        }
-        return Ok(());
-    }
-    let bytes: u64 = files.iter().map(|file| file.bytes).sum();
-    let is_fewer = match wanted.split_bytes {
-        0 => true,
-        split => bytes.div_ceil(split) < files.len() as u64,
-    };
+/// Errors: why a merge into so many SSTables of a level would leave things as they are, or worse.
+fn gains(
+    files: &[&FileFacts],
+    (level, outputs): (u32, u64),
+    all: &[FileFacts],
+) -> Result<(), String> {
     let mut in_order = files.to_vec();
     in_order.sort_by_key(|file| (file.first, file.last));
-    if is_fewer || in_order.windows(2).any(|pair| pair[0].meets(pair[1])) {
+    if in_order.windows(2).any(|pair| pair[0].meets(pair[1])) {
         return Ok(());
     }
-    Err(format!("{} SSTables that do not overlap would become as many", files.len()))
+    let count = files.len() as u64;
+    if outputs > count {
+        return Err(format!("{count} SSTables that do not overlap would become {outputs}"));
+    }
+    let deepest = files.iter().map(|file| file.level).max().unwrap_or(0);
+    if level < deepest {
+        return Err(format!("level {deepest} would become level {level} for nothing"));
+    }
+    if files.iter().all(|file| file.level < level) || outputs < count {
+        return Ok(());
+    }
+    let [file] = files else {
+        return Err(format!("{count} SSTables that do not overlap would become as many"));
+    };
+    let number = file.number;
+    if file.droppable == 0.0 && !file.is_expired && !file.has_dropped {
+        return Err(format!("nothing of SSTable {number} can go, and it is merged alone"));
+    }
+    if !file.has_dropped && !is_oldest_of_its_range(file, all) {
+        return Err(format!("older SSTables may need what SSTable {number} has dead"));
+    }
+    if file.age_seconds < ALONE_AGE_SECONDS {
+        return Err(format!(
+            "SSTable {number} is merged alone, {} seconds old; it may be at {ALONE_AGE_SECONDS}",
+            file.age_seconds
+        ));
+    }
+    Ok(())
 }

@@ -81,7 +81,7 @@ fn tombstones(facts: &Facts<'_>) -> Option<Choice> {
 }
 
 /// Whether everything that its tombstones may cover elsewhere is newer than they are.
-fn is_oldest_of_its_range(file: &FileFacts, all: &[FileFacts]) -> bool {
+pub(super) fn is_oldest_of_its_range(file: &FileFacts, all: &[FileFacts]) -> bool {
     let mut others = all.iter().filter(|other| other.number != file.number && other.meets(file));
     others.all(|other| other.min_timestamp > file.max_timestamp)
 }

@@ -29,7 +29,7 @@ mod tests;
 mod time_window;
 
 pub use backlog::{backlog, shares};
-pub use by_policy::choose_by;
+pub use by_policy::{Shapes, choose_by};
 pub use choose::{choose, major};
 pub use facts::{Choice, Facts, FileFacts, Reason};
 pub(crate) use merge::note;

@@ -157,7 +157,7 @@ impl Priority {
         let mut governed = self.governed.borrow_mut();
         let has_failed = governed.status().failure.is_some();
         if !has_failed && own.is_idle() && !waits && disk.in_disk == 0 {
-            own.since_ns = now_ns;
+            *own = Interval::new(now_ns);
             return false;
         }
         let loads = std::array::from_fn::<_, { Class::COUNT }, _>(|class| {

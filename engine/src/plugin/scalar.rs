@@ -121,7 +121,11 @@ impl<G: WorldGuest> WasmDecision<G> {
         // Rare, as calls are that walk all slots.
         let words = usize::try_from(self.budget.walk_fuel(0) / self.budget.event_fuel.max(1));
         let words = words.unwrap_or(usize::MAX);
-        self.enter("metrics", words, |guest, store| guest.metrics(store)).map(shown)
+        // Who looks at figures gives a policy nothing for its decisions.
+        let kept = self.fuel_kept;
+        let figures = self.enter("metrics", words, |guest, store| guest.metrics(store));
+        self.fuel_kept = kept;
+        figures.map(shown)
     }
 }
 

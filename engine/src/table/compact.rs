@@ -19,7 +19,7 @@ use super::compacting::CompactionOrder;
 use super::exchange::{Exchanged, Making};
 use super::table::{LiveSstable, Table};
 use crate::compaction::{
-    Choice, Facts, FileFacts, Merge, Others, Purge, Purged, backlog, choose_by, major,
+    Choice, Facts, FileFacts, Merge, Others, Purge, Purged, Reason, backlog, choose_by, major,
 };
 use crate::error::{Error, Result};
 use crate::policy::compaction::Chooser;
@@ -62,7 +62,16 @@ impl Table {
 
     /// Has the table be asked, or not before something changes.
     pub fn set_compaction_due(&self, is_due: bool) {
-        self.compacting.is_due.set(is_due);
+        match is_due {
+            // Time alone makes more to do as well.
+            true => self.compacting.note_change(),
+            false => self.compacting.is_due.set(false),
+        }
+    }
+
+    /// Whether its backlog is to be looked at anew.
+    pub fn is_backlog_stale(&self) -> bool {
+        self.compacting.backlog.get().is_none() && !self.is_attached && !self.dropped.get()
     }
 
     /// What is known of the SSTables that may be merged, by number.
@@ -107,7 +116,8 @@ impl Table {
         let files = self.file_facts(now_seconds);
         let options = self.options().compaction;
         let facts = Facts { files: &files, options: &options, now_seconds };
-        choose_by(chooser, || self.schema().full_name(), &facts)
+        let shapes = self.compacting.shapes.borrow();
+        choose_by(chooser, || self.schema().full_name(), &facts, &shapes)
     }
 
     /// Bytes that its strategy has before it.
@@ -174,7 +184,14 @@ impl Table {
     pub async fn compact(self: &Rc<Self>, order: CompactionOrder) -> Result<Compacted> {
         let mut inputs = self.inputs_of(&order.choice)?;
         *self.compacting.inputs.borrow_mut() = order.choice.inputs.iter().copied().collect();
+        let before = match order.choice.reason {
+            Reason::Policy => Some(self.file_facts(order.now_seconds)),
+            _ => None,
+        };
         let compacted = self.compact_inputs(&order, &mut inputs).await;
+        if let (Some(before), Ok(_)) = (before, &compacted) {
+            self.compacting.shapes.borrow_mut().leave(&before);
+        }
         self.compacting.inputs.borrow_mut().clear();
         if let Err(error @ Error::Corrupt(_)) = &compacted {
             self.set_aside(error, &order.choice.inputs);

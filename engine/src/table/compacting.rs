@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use crate::compaction::{Choice, Progress};
+use crate::compaction::{Choice, Progress, Shapes};
 
 /// A compaction to be run.
 pub struct CompactionOrder {
@@ -23,6 +23,8 @@ pub(super) struct Compacting {
     pub(super) is_due: Cell<bool>,
     /// Bytes that its strategy has before it; none where something has changed since.
     pub(super) backlog: Cell<Option<u64>>,
+    /// Shapes that policies of compaction have left.
+    pub(super) shapes: RefCell<Shapes>,
     /// SSTables of which a part could not be read: they are merged no more.
     pub(super) set_aside: RefCell<BTreeSet<u64>>,
     /// When each was seen first, seconds since the epoch.
@@ -36,6 +38,7 @@ impl Default for Compacting {
         Compacting {
             is_due: Cell::new(true),
             backlog: Cell::new(None),
+            shapes: RefCell::default(),
             set_aside: RefCell::default(),
             seen: RefCell::default(),
             inputs: RefCell::default(),

@@ -109,6 +109,7 @@ impl Table {
                 self.generation.set(generation);
                 Rc::make_mut(&mut self.sstables.borrow_mut()).0.push(live);
                 self.compacting.note_change();
+                self.compacting.shapes.borrow_mut().clear();
                 self.rows.begin_generation(generation);
                 self.merge_into_rows(&memtable, generation).await;
             }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::strategies::{NOW, file, files};
-use crate::compaction::{Choice, Facts, FileFacts, Reason, choose_by};
+use crate::compaction::{Choice, Facts, FileFacts, Reason, Shapes, choose_by};
 use crate::policy::compaction::{
     Chooser, CompactionPolicy, Pick, SstableFacts, TableFacts, TableStrategy, WantedMerge,
 };
@@ -56,7 +56,7 @@ fn governed(answers: impl IntoIterator<Item = Pick>) -> (Chooser, Script) {
 
 fn asked(chooser: &Chooser, files: &[FileFacts], options: CompactionOptions) -> Option<Choice> {
     let facts = Facts { files, options: &options, now_seconds: NOW };
-    choose_by(chooser, || "k.t".to_owned(), &facts)
+    choose_by(chooser, || "k.t".to_owned(), &facts, &Shapes::default())
 }
 
 fn wanted(inputs: &[u64]) -> WantedMerge {
@@ -144,6 +144,7 @@ fn a_merge_that_is_not_legal_is_not_made_and_the_strategy_decides() {
         ("incremental, uncut", with(|wanted| wanted.is_incremental = true), "cut nowhere"),
         ("of one", wanted(&[4]), "nothing of SSTable 4 can go"),
         ("that changes nothing", with(|wanted| wanted.split_bytes = 100 * MIB), "become as many"),
+        ("into many", with(|wanted| wanted.split_bytes = 1 << 20), "become 300"),
         ("of many", wanted(&(1..=1025).collect::<Vec<_>>()), "the most is 1024"),
     ] {
         let (chooser, _) = governed([Pick::Merge(merge)]);
@@ -173,12 +174,14 @@ fn a_merge_must_gain_something() {
     };
     let cut = |mib: u64, level| WantedMerge { split_bytes: mib * MIB, level, ..wanted(&[1, 2, 3]) };
     assert!(!choose(&disjoint, cut(100, 0)), "three would become three");
+    assert!(!choose(&disjoint, cut(99, 0)) && !choose(&disjoint, cut(99, 1)), "or four");
     assert!(choose(&disjoint, cut(150, 0)), "fewer");
     assert!(choose(&disjoint, cut(100, 1)), "deeper");
     assert!(choose(&files(&[100; 3]), cut(100, 0)), "less overlap");
     let deep: Vec<FileFacts> =
         disjoint.iter().map(|file| FileFacts { level: 2, ..file.clone() }).collect();
     assert!(!choose(&deep, cut(100, 2)) && !choose(&deep, cut(100, 1)), "as deep, or less");
+    assert!(!choose(&deep, cut(150, 1)), "fewer, and less deep");
     let one = |change: fn(&mut FileFacts)| {
         let mut only = FileFacts { age_seconds: 60, ..file(1, 100) };
         change(&mut only);
@@ -187,6 +190,46 @@ fn a_merge_must_gain_something() {
     assert!(!one(|_| {}), "nothing can go");
     assert!(one(|file| file.droppable = 0.001) && one(|file| file.has_dropped = true));
     assert!(!one(|file| (file.droppable, file.age_seconds) = (0.9, 59)), "too young");
+    let older = [FileFacts { droppable: 0.5, age_seconds: 99, ..file(2, 100) }, file(1, 100)];
+    assert!(!choose(&older, wanted(&[2])), "an older one may need its tombstones");
+    // Level 1 is disjoint, whoever chooses.
+    let full = [file(1, 100), file(2, 100), FileFacts { level: 1, ..file(3, 100) }];
+    let down = WantedMerge { level: 1, ..wanted(&[1, 2]) };
+    assert!(!choose(&full, down.clone()), "what is there on level 1 overlaps it");
+    assert!(choose(&full, WantedMerge { inputs: vec![1, 2, 3], ..down }));
+}
+
+/// Apart, each step gains something; together they lead back.
+#[test]
+fn a_policy_that_goes_round_is_stopped_until_there_is_new_data() {
+    // A and C become one around B, and then all three are cut again.
+    let apart = side_by_side(3);
+    let around = [
+        FileFacts { first: apart[0].first, last: apart[2].last, bytes: 200 * MIB, ..file(4, 200) },
+        apart[1].clone(),
+    ];
+    let round = [
+        (&apart[..], wanted(&[1, 3])),
+        (&around[..], WantedMerge { split_bytes: 100 * MIB, ..wanted(&[2, 4]) }),
+    ];
+    let mut shapes = Shapes::default();
+    let choose = |shapes: &Shapes, files: &[FileFacts], merge: &WantedMerge| {
+        let (chooser, _) = governed([Pick::Merge(merge.clone())]);
+        let options = CompactionOptions { min_threshold: 32, ..CompactionOptions::default() };
+        let facts = Facts { files, options: &options, now_seconds: NOW };
+        let choice = choose_by(&chooser, || "k.t".to_owned(), &facts, shapes);
+        (choice.is_some(), chooser.status().last_refused.unwrap_or_default())
+    };
+    for (files, merge) in &round {
+        assert!(choose(&shapes, files, merge).0, "the first time");
+        shapes.leave(files);
+    }
+    for (files, merge) in &round {
+        let (is_chosen, told) = choose(&shapes, files, merge);
+        assert!(!is_chosen && told.contains("merges go round"), "{told}");
+    }
+    shapes.clear();
+    assert!(choose(&shapes, round[0].0, &round[0].1).0, "there is new data");
 }
 
 #[test]
@@ -198,6 +241,12 @@ fn the_engine_decides_where_a_policy_lets_sstables_pile_up() {
         assert_eq!(choice.map(|choice| choice.reason), wanted, "{count}");
         assert_eq!(chooser.status().asked, u64::from(wanted.is_none()));
     }
+    // Where the strategy does not see them.
+    let deep: Vec<FileFacts> =
+        overlapping(70).into_iter().map(|file| FileFacts { level: 8, ..file }).collect();
+    let leveled = CompactionOptions { class: CompactionClass::Leveled, ..Default::default() };
+    let (chooser, _) = governed([Pick::Nothing]);
+    assert_eq!(asked(&chooser, &deep, leveled).unwrap().inputs, (1..=32).collect::<Vec<_>>());
     // Side by side they cost a read nothing.
     let (chooser, _) = governed([Pick::Nothing]);
     assert_eq!(asked(&chooser, &side_by_side(500), CompactionOptions::default()), None);

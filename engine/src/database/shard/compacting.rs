@@ -34,8 +34,8 @@ const ASKED_EVERY: Duration = Duration::from_secs(60);
 /// How long after a start SSTables of another shard count stay as they are: who opens a directory
 /// for a statement or two leaves it as it is, and a start has other things to do.
 const RESHARDED_AFTER: Duration = Duration::from_secs(5);
-/// SSTables of a table beyond which its compaction hurries, and shares of the disk from which on
-/// all do.
+/// SSTables of a table beyond which its compaction hurries, and shares by backlog from which on all
+/// do.
 const BEHIND_FILES: u64 = 16;
 const BEHIND_SHARES: u32 = 500;
 /// How often the shares of compaction follow what there is to merge: as in ScyllaDB.
@@ -81,8 +81,28 @@ impl Shard {
         }
         self.compacting.shared_ns.set(now_ns);
         let memory = self.options.cache_bytes + self.options.memtable_bytes;
-        let shares = compaction::shares(self.compaction_backlog(), memory as u64);
+        // What a strategy would merge says nothing where it is not asked.
+        let backlog = match self.compacting.chooser.has_policy() {
+            true => 0,
+            false => self.known_backlog(),
+        };
+        let shares = compaction::shares(backlog, memory as u64);
+        self.compacting.shares.set(shares);
         self.context.io.set_native(Class::Compaction, shares);
+    }
+
+    /// The backlog of all tables, of which one is looked at anew.
+    fn known_backlog(&self) -> u64 {
+        let now = self.context.clock.wall_seconds();
+        let mut may_look = true;
+        let of_table = |table: &Rc<Table>| {
+            let is_stale = table.is_backlog_stale();
+            if is_stale && !std::mem::replace(&mut may_look, false) {
+                return 0;
+            }
+            table.compaction_backlog(now)
+        };
+        self.tables().iter().map(of_table).sum()
     }
 
     /// Bytes that the strategies of all tables have before them.
@@ -252,7 +272,7 @@ impl Shard {
         let has_time = move || {
             let is_awaited = is_asked || !shard.compacting.asked.borrow().is_empty();
             let is_behind = own.stats().sstables > BEHIND_FILES
-                || shard.context.io.shares(Class::Compaction) >= BEHIND_SHARES;
+                || shard.compacting.shares.get() >= BEHIND_SHARES;
             !is_awaited && !shard.closing.get() && !is_behind
         };
         let pace = Pace::new(self.context.timer.clone(), has_time);

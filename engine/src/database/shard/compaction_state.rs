@@ -29,7 +29,9 @@ pub(in crate::database) struct Compacting {
     pub(super) pauses: RefCell<BTreeMap<TableId, (u64, Duration)>>,
     /// When the shard had its tables.
     pub(super) started_ns: Cell<u64>,
-    /// When shares followed the backlog last.
+    /// Shares of the disk by backlog.
+    pub(super) shares: Cell<u32>,
+    /// When they followed it last.
     pub(super) shared_ns: Cell<u64>,
     /// When every table was asked last.
     pub(super) asked_all_ns: Cell<u64>,
