@@ -132,6 +132,15 @@ fn damaged_files_fail_or_are_left_out() {
     // Damage that is met while reading.
     let statistics = |number: u32| files.join(format!("me-{number}-big-Statistics.db"));
     std::fs::copy(statistics(1), statistics(2)).unwrap();
+    // One that only the shards find out when they open it: it is told once, and left out by all.
+    let index = |number: u32| files.join(format!("me-{number}-big-Index.db"));
+    std::fs::write(index(2), b"no index").unwrap();
+    let output = run_in(path, &["--mode", "csv", "-c", &skip, "-c", "SELECT count(*) AS n FROM t"]);
+    let text = succeeded(&output);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[2].contains("me-2-big-Data.db,left out,"), "{text}");
+    assert_eq!(lines[3..], ["n", "3000"]);
+    std::fs::copy(index(1), index(2)).unwrap();
     // What the index tells is taken from it.
     std::fs::write(files.join("me-2-big-Summary.db"), b"no summary").unwrap();
     let corruption = "SELECT DISTINCT file, rebuilt FROM system.corruption";

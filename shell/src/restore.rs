@@ -165,3 +165,29 @@ fn copy(from: &Path, to: &Path) -> io::Result<u64> {
 fn sync_folder(folder: &Path) -> Result<(), String> {
     os::sync_directory(folder).map_err(|error| format!("{}: {error}", folder.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the restored database appends to must not stand in the snapshot as well.
+    #[test]
+    fn only_files_that_never_change_are_shared_with_the_snapshot() {
+        let directory = tempfile::tempdir().unwrap();
+        let (from, to) = (directory.path().join("snapshot"), directory.path().join("data"));
+        fs::create_dir_all(from.join("t")).unwrap();
+        for name in ["t/me-1-big-Data.db", "t/manifest", "wishes"] {
+            fs::write(from.join(name), "as it was").unwrap();
+        }
+        let mut restored = Restored::default();
+        copy_folder(&from, &to, &mut restored, &mut ProgressLine::new()).unwrap();
+        assert_eq!((restored.files, restored.bytes), (3, 27));
+        for name in ["t/me-1-big-Data.db", "t/manifest", "wishes"] {
+            assert_eq!(fs::read_to_string(to.join(name)).unwrap(), "as it was", "{name}");
+        }
+        for name in ["t/manifest", "wishes"] {
+            fs::write(to.join(name), "changed").unwrap();
+            assert_eq!(fs::read_to_string(from.join(name)).unwrap(), "as it was", "{name}");
+        }
+    }
+}

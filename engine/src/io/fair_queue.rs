@@ -255,6 +255,24 @@ mod tests {
         ("no shares are one", &[0, 2], &[1, 1], 90, &[30, 60]),
     ];
 
+    /// Two flows of one class; the shares of the first change while both have requests.
+    #[test]
+    fn a_flow_has_the_shares_that_it_was_given_last() {
+        let mut queue: FairQueue<u64> = FairQueue::new(&[10], 0);
+        let push = |queue: &mut FairQueue<u64>, id, shares| {
+            (0..200).for_each(|_| queue.push((0, Flow { id, shares }), 1, id));
+        };
+        let of_first = |queue: &mut FairQueue<u64>| {
+            let served = (0..120).filter_map(|_| queue.pop(0).map(|(_, id)| id));
+            served.filter(|id| *id == 1).count()
+        };
+        push(&mut queue, 1, 100);
+        push(&mut queue, 2, 100);
+        assert!(of_first(&mut queue).abs_diff(60) <= 1);
+        push(&mut queue, 1, 300);
+        assert!(of_first(&mut queue).abs_diff(90) <= 1);
+    }
+
     #[test]
     fn classes_get_what_their_shares_say() {
         for (name, shares, costs, count, wanted) in CASES {

@@ -301,8 +301,12 @@ mod tests {
         let mut batch = Vec::new();
         assert_eq!(receiver.take_now(&mut batch), Some(true));
         assert_eq!((batch.len(), count.0.load(Ordering::SeqCst)), (MAILBOX_REQUESTS_MAX + 1, 1));
-        assert!(sender.poll_put(&mut cx, &mut first, || 7).is_ready());
+        for _ in 0..MAILBOX_REQUESTS_MAX {
+            assert!(sender.poll_put(&mut cx, &mut first, || 7).is_ready());
+        }
+        assert!(sender.poll_put(&mut cx, &mut None, || 0).is_pending());
         receiver.close();
+        assert_eq!(count.0.load(Ordering::SeqCst), 2, "who waits is told of the end");
         assert!(matches!(
             sender.poll_put(&mut cx, &mut first, || 8),
             Poll::Ready(Err(Error::Closed))
@@ -310,6 +314,6 @@ mod tests {
         assert!(matches!(sender.put_now(9), Err(Error::Closed)));
         batch.clear();
         assert_eq!(receiver.poll_take(&mut cx, &mut batch), Poll::Ready(true));
-        assert_eq!(batch, [7], "what was accepted is taken");
+        assert_eq!(batch, [7; MAILBOX_REQUESTS_MAX], "what was accepted is taken");
     }
 }

@@ -552,6 +552,22 @@ mod tests {
     }
     use crate::schema::UserType;
 
+    /// Of these only texts and blobs have an empty value.
+    #[test]
+    fn empty_fields_are_null_where_the_type_has_no_empty_value() {
+        let types = [DataType::Text, DataType::Blob, DataType::Int, DataType::Uuid];
+        let tuple = DataType::tuple_of(types).frozen();
+        let fields = vec![Some(Value::Text("".into())), Some(Value::Blob(vec![])), None, None];
+        let value = Value::Tuple(fields);
+        let mut stored = Vec::new();
+        value.encode(&mut stored);
+        assert_eq!(Value::decode(&tuple, &stored).unwrap(), value);
+        // Nulls, as others write them: of no bytes.
+        let nulls = stored.len() - 8;
+        stored[nulls..].fill(0);
+        assert_eq!(Value::decode(&tuple, &stored).unwrap(), value);
+    }
+
     #[test]
     fn every_type_survives_a_round_trip() {
         let cases = [

@@ -270,7 +270,7 @@ fn cell_width(cell: &str) -> usize {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, Int64Array, StringArray};
+    use arrow::array::{ArrayRef, Date32Array, Int64Array, StringArray, TimestampMicrosecondArray};
 
     use super::*;
 
@@ -297,6 +297,21 @@ mod tests {
             ("name", Arc::new(StringArray::from(names)), true),
         ];
         RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+    }
+
+    /// Of what does not fit only texts are cut: half a moment is another one.
+    #[test]
+    fn moments_are_shown_whole_however_narrow_the_screen_is() {
+        let moments = Arc::new(TimestampMicrosecondArray::from(vec![1_700_000_000_123_456]));
+        let (days, texts) = (Arc::new(Date32Array::from(vec![19_000])), "x".repeat(60));
+        let columns: [(&str, ArrayRef); 3] =
+            [("at", moments), ("day", days), ("text", Arc::new(StringArray::from(vec![texts])))];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        for columns in [80, 60, 50, 40] {
+            let shown = print_in(Some(columns), std::slice::from_ref(&batch));
+            assert!(shown.contains("2023-11-14T22:13:20.123456"), "{columns}: {shown}");
+            assert!(shown.contains("2022-01-08"), "{columns}: {shown}");
+        }
     }
 
     #[test]

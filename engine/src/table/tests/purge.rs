@@ -198,34 +198,52 @@ fn a_tombstone_stays_for_rows_of_an_sstable_that_could_not_be_opened() {
     assert_eq!(world.live(), 0);
 }
 
-/// While a merge runs, a write comes that has the time of a tombstone which it has left out.
+/// Lets others have so many turns.
+async fn turns(count: usize) {
+    let mut left = count;
+    let passed = poll_fn(|context| {
+        context.waker().wake_by_ref();
+        left = left.saturating_sub(1);
+        if left == 0 { Poll::Ready(()) } else { Poll::Pending }
+    });
+    passed.await;
+}
+
+/// While a merge runs, a write comes that has the time of a tombstone which it has left out. It is
+/// in memory still, or was flushed, when the merge ends.
 #[test]
 fn a_tombstone_stays_for_a_write_that_comes_while_it_is_merged() {
-    for (timestamp, is_seen) in [(DELETED_AT - 5, false), (DELETED_AT, false), (11, true)] {
+    let times = [(DELETED_AT - 5, false), (DELETED_AT, false), (11, true)];
+    for (is_flushed, (timestamp, is_seen)) in
+        [false, true].into_iter().flat_map(|is_flushed| times.map(|time| (is_flushed, time)))
+    {
         let world = World::wide(&MemoryDisk::default(), OnCorruption::Fail);
         let deletion = world.deletion();
         block_on(async {
             // The first output waits for the manifest, and then the deletion is gone already.
             let manifest = world.table.manifest.lock().await;
-            let mut manifest = Some(manifest);
-            let mut turns = 0;
-            let writing = poll_fn(|context| {
-                turns += 1;
-                if turns < 1000 {
-                    context.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
-                if manifest.take().is_some() {
-                    world.write((PK, 1), timestamp, 10);
-                }
-                Poll::Ready(())
-            });
+            let writing = async {
+                turns(1000).await;
+                world.write((PK, 1), timestamp, 10);
+                let flushing = async {
+                    if is_flushed {
+                        world.table.flush().await.unwrap();
+                    }
+                };
+                // The flush waits behind the merge, which comes back behind it.
+                let release = async {
+                    turns(1000).await;
+                    drop(manifest);
+                };
+                join(flushing, release).await;
+            };
             let order = world.order(vec![deletion]);
-            let (compacted, ()) = join(world.table.compact(order), writing).await;
+            let (compacted, _) = join(world.table.compact(order), writing).await;
             let purged = compacted.unwrap().purged.count;
-            assert_eq!(purged > 0, is_seen, "a write of {timestamp}");
+            assert_eq!(purged > 0, is_seen, "a write of {timestamp}, flushed {is_flushed}");
         });
-        assert_eq!(world.live(), usize::from(is_seen), "a write of {timestamp}");
+        let what = format!("a write of {timestamp}, flushed {is_flushed}");
+        assert_eq!(world.live(), usize::from(is_seen), "{what}");
     }
 }
 

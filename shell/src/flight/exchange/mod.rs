@@ -190,3 +190,30 @@ fn messages(batch: &RecordBatch, tag: &Bytes, is_last: bool) -> Result<Vec<Fligh
 fn refusal(tag: Bytes, status: Status) -> FlightData {
     FlightData::new().with_app_metadata(Answer::Refused(tag, status).encode())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::StringArray;
+
+    use super::*;
+
+    /// A batch that goes in several messages ends with the last of them.
+    #[test]
+    fn only_the_last_message_of_the_last_batch_ends_an_answer() {
+        let long = StringArray::from(vec!["x".repeat(1 << 20); 8]);
+        let batch = RecordBatch::try_from_iter([("v", Arc::new(long) as _)]).unwrap();
+        let tag = Bytes::from_static(b"t");
+        for is_last in [false, true] {
+            let sent = messages(&batch, &tag, is_last).unwrap();
+            assert!(sent.len() > 2, "{} messages of 8 MiB", sent.len());
+            let ends: Vec<bool> = sent
+                .iter()
+                .map(|message| message.app_metadata == Answer::Last(tag.clone()).encode())
+                .collect();
+            let (end, before) = ends.split_last().unwrap();
+            assert!(*end == is_last && before.iter().all(|end| !end), "{ends:?}");
+        }
+    }
+}

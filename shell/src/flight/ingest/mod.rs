@@ -324,6 +324,29 @@ mod tests {
         assert_eq!(count(&session).await, 4);
     }
 
+    /// Of rows with one key the last one stands, whatever its values.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn of_rows_with_one_key_the_last_one_stands() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(Options::new(directory.path().join("data"))).await.unwrap();
+        let query = Session::new(database, SessionOptions::default()).unwrap();
+        query.execute("CREATE TABLE t (k int PRIMARY KEY, v int)").await.unwrap();
+        let session = FlightSession::new(query, Arc::new(Kept::new()), 0);
+        let column = |numbers: Vec<i32>| Arc::new(Int32Array::from(numbers)) as ArrayRef;
+        let (keys, values) = (column(vec![1, 2, 1, 1]), column(vec![9, 5, 7, 3]));
+        let twice = RecordBatch::try_from_iter([("k", keys), ("v", values)]).unwrap();
+        ingest(&session, &replace(), stream::iter([Ok(twice)])).await.unwrap();
+        let outcome = session.query.execute("SELECT v FROM t WHERE k IN (1, 2)").await.unwrap();
+        let batches = outcome.collect().await.unwrap();
+        let found = batches.iter().flat_map(|batch| {
+            let column = batch.column(0).as_any().downcast_ref::<Int32Array>().unwrap();
+            column.values().to_vec()
+        });
+        let mut found: Vec<i32> = found.collect();
+        found.sort_unstable();
+        assert_eq!(found, [3, 5]);
+    }
+
     /// Rows are counted over batches and over the parts that a batch is written in.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_refused_row_is_named_by_its_place_among_all() {

@@ -135,6 +135,29 @@ async fn settings_and_keyspaces_keep_plans_apart() {
     assert_eq!(answer(&alike, &zone, Some(&bound)).await, here);
 }
 
+/// Whoever runs it, and whatever USE said meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_prepared_write_goes_to_the_keyspace_of_its_preparation() {
+    let world = World::new().await;
+    for text in [
+        "CREATE TABLE t (k int PRIMARY KEY)",
+        "CREATE KEYSPACE other",
+        "CREATE TABLE other.t (k int PRIMARY KEY)",
+        "INSERT INTO t VALUES (1)",
+    ] {
+        world.run(text).await;
+    }
+    let texts = ["INSERT INTO t VALUES (2)", "INSERT INTO t SELECT k + 10 FROM t WHERE k < 10"];
+    let prepared = texts.map(|text| prepare(&world.session, text));
+    world.run("USE other").await;
+    for prepared in &prepared {
+        answer(&world.session, prepared, None).await;
+    }
+    assert_eq!(world.column("SELECT k FROM other.t").await, [""; 0]);
+    let all = "SELECT k FROM \"default\".t ORDER BY k";
+    assert_eq!(world.column(all).await, ["1", "2", "11", "12"]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plans_are_bounded_and_the_longest_unused_goes() {
     let world = World::new().await;

@@ -205,3 +205,23 @@ async fn queries_in_from_may_name_the_query_around() {
         1
     );
 }
+
+/// The first and the last row of a partition need not be those that a filter keeps.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_extremes_of_a_partition_are_of_what_a_filter_keeps() {
+    let world = World::new().await;
+    world.run("CREATE TABLE e (pk int, ck int, v int, PRIMARY KEY (pk, ck))").await;
+    world.run("INSERT INTO e VALUES (1, 1, 0), (1, 2, 5), (1, 3, 5), (1, 4, 0)").await;
+    for (aggregate, wanted) in [
+        ("max(ck)", "4"),
+        ("min(ck)", "1"),
+        ("max(ck) FILTER (WHERE v > 1)", "3"),
+        ("min(ck) FILTER (WHERE v > 1)", "2"),
+    ] {
+        for path in ["true", "false"] {
+            world.run(&format!("SET tidegate.short_path = {path}")).await;
+            let text = format!("SELECT {aggregate} FROM e WHERE pk = 1");
+            assert_eq!(world.column(&text).await, [wanted], "{text}, short path {path}");
+        }
+    }
+}

@@ -110,6 +110,10 @@ async fn memory_is_seen_by_what_it_is_for() {
     };
     let active = bytes("active memtables").await;
     assert!(active > 0 && active == bytes("memtables").await, "{active}");
+    // What is not counted is the rest of what the process has, and each part counts once.
+    let rest = "SELECT sum(CASE WHEN pool = 'resident' THEN bytes ELSE 0 END) - \
+                sum(CASE WHEN part_of = 'resident' THEN bytes ELSE 0 END) FROM system.memory";
+    assert_eq!(world.column(rest).await, ["0"]);
     world.run("FLUSH").await;
     assert_eq!((bytes("active memtables").await, bytes("sealed memtables").await), (0, 0));
     for pool in ["filters", "summaries", "checksums", "I/O buffers"] {

@@ -61,6 +61,32 @@ async fn misses_after_a_scan(database: &Database, schema: &SchemaRef, wide: i32)
     database.cache_report().await.unwrap()[0].misses - before
 }
 
+/// What each of two policies did is its own, in all its times in charge together.
+#[tokio::test]
+async fn a_policy_has_what_was_done_in_all_its_times_in_charge() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    let schema = fill(&database).await;
+    database.create_policy("sieve", component("sieve"), vec![], None).await.unwrap();
+    let evictions = async || {
+        let reports = database.policies().await.unwrap();
+        let of = |name: &str| reports.iter().find(|report| report.name == name).unwrap().evictions;
+        [of("lru"), of("sieve")]
+    };
+    let mut before = evictions().await;
+    for (wide, name) in (0..).zip([Some("sieve"), None, Some("sieve"), None, Some("sieve")]) {
+        database.set_cache_policy(name).await.unwrap();
+        assert_eq!(evictions().await, before, "{name:?} did nothing yet, time {wide}");
+        misses_after_a_scan(&database, &schema, wide).await;
+        let after = evictions().await;
+        let (own, other) = if name.is_some() { (1, 0) } else { (0, 1) };
+        assert!(after[own] > before[own], "{name:?}, time {wide}: {before:?}, {after:?}");
+        assert_eq!(after[other], before[other], "{name:?} is in charge, time {wide}");
+        before = after;
+    }
+    database.close().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_scan_does_not_push_out_the_hot_set() {
     let directory = tempfile::tempdir().unwrap();

@@ -131,6 +131,11 @@ async fn a_view_reads_the_same_tables_in_every_keyspace() {
     let text = world.column("DESCRIBE VIEW other.both").await;
     assert!(text[0].contains("\"other\".mine m"), "{text:?}");
     assert_eq!(world.error("DROP KEYSPACE other").await.kind, ErrorKind::Invalid);
+    // A view is in the way as well as a table.
+    world.run("CREATE KEYSPACE views; CREATE VIEW views.v AS SELECT * FROM other.weather").await;
+    let error = world.error("DROP KEYSPACE views").await;
+    assert!(error.message.contains("0 tables and 1 views"), "{error}");
+    world.run("DROP VIEW views.v; DROP KEYSPACE views").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -75,11 +75,35 @@ async fn what_cannot_be_is_refused_with_its_place() {
     let error = world.error("CREATE TYPE addr (a int)").await;
     assert!(error.message.contains("exists already"), "{error}");
     world.run("CREATE TYPE IF NOT EXISTS addr (a int)").await;
+    // Wherever it is used: within collections and tuples too.
+    for (n, ty) in ["list<frozen<addr>>", "map<int, frozen<addr>>", "tuple<int, frozen<addr>>"]
+        .iter()
+        .enumerate()
+    {
+        world.run(&format!("CREATE TYPE apart{n} (a int)")).await;
+        let ty = ty.replace("addr", &format!("apart{n}"));
+        world.run(&format!("CREATE TABLE uses{n} (k int PRIMARY KEY, v {ty})")).await;
+        let error = world.error(&format!("DROP TYPE apart{n}")).await;
+        assert!(error.message.contains(&format!("is used by table default.uses{n}")), "{error}");
+        world.run(&format!("DROP TABLE uses{n}; DROP TYPE apart{n}")).await;
+    }
     world.run("CREATE TYPE outer_type (inner_type frozen<addr>)").await;
     let error = world.error("CREATE TYPE bad (a int, a int)").await;
     assert!(error.message.contains("'a' is there twice"), "{error}");
     let error = world.error("INSERT INTO t (pk, ck, l) VALUES (1, [1], [1, NULL])").await;
     assert!(error.message.contains("a collection holds no nulls"), "{error}");
+
+    // A field that the type does not have is a mistake, and not nothing.
+    for value in ["{street: 's', nope: 1}", "named_struct('street', 's', 'nope', 1)"] {
+        for text in [
+            format!("INSERT INTO t (pk, ck, u) VALUES (1, [1], {value})"),
+            format!("INSERT INTO t (pk, ck, u) SELECT 1, [1], {value}"),
+            format!("UPDATE t SET u = {value} WHERE pk = 1 AND ck = [1]"),
+        ] {
+            let error = world.error(&text).await;
+            assert!(error.message.contains("nope"), "{text}: {error}");
+        }
+    }
 
     world.run("CREATE TABLE c (pk int PRIMARY KEY, n counter)").await;
     for text in ["INSERT INTO c (pk, n) VALUES (1, 1)", "UPDATE c SET n = 1 WHERE pk = 1"] {

@@ -131,3 +131,26 @@ async fn a_prepared_batch_runs_once_a_row() {
     let error = world.error(text).await;
     assert_eq!(error.kind, ErrorKind::Invalid);
 }
+
+/// Each statement of a batch has a time to live of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_statements_of_a_batch_write_expires_as_each_says() {
+    let world = table().await;
+    for path in ["true", "false"] {
+        world.run(&format!("SET tidegate.short_path = {path}")).await;
+        world
+            .run(
+                "BEGIN BATCH INSERT INTO u VALUES (1, 1) USING TTL 100; \
+                 UPDATE u USING TTL 500 SET v = 2 WHERE k = 2; INSERT INTO u VALUES (3, 3); \
+                 APPLY BATCH",
+            )
+            .await;
+        let times = "SELECT coalesce(ttl(v) / 100, 9) FROM u WHERE k IN (1, 2, 3) ORDER BY k";
+        let found = world.column(times).await;
+        let wanted = [["0", "1"], ["4", "5"], ["9", "9"]];
+        assert!(
+            found.len() == 3 && found.iter().zip(wanted).all(|(one, of)| of.contains(&&**one)),
+            "short path {path}: {found:?}"
+        );
+    }
+}
