@@ -740,7 +740,7 @@ fn section(manifest: &str, name: &str) -> String {
     lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect::<Vec<_>>().join("\n")
 }
 
-/// What both workspaces check is then checked once.
+/// What both workspaces check with the same features is then checked once.
 #[test]
 fn peers_are_built_by_the_profiles_of_the_project() {
     let read = |name: &str| fs::read_to_string(root().join(name)).expect("a manifest");
