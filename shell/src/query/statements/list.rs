@@ -29,8 +29,8 @@ use super::load::service_level::{
     self, AlterServiceLevel, CreateServiceLevel, DropServiceLevel, ShowEffective,
 };
 use super::policy::{
-    AlterCompaction, AlterIoPriority, AlterLoadShedding, AlterRateLimiter, AlterReadAdmission,
-    CreatePolicy, DropPolicy, ExplainPolicy, RollBackPolicy,
+    Compaction, CreatePolicy, DropPolicy, ExplainPolicy, IoPriority, LoadShedding, PutInCharge,
+    RateLimiter, ReadAdmission, RollBackPolicy,
 };
 use super::row::{Continues, Help, Offered, Reader, StatementRow, Tab, Topic, own};
 use super::show;
@@ -415,27 +415,27 @@ pub static STATEMENTS: &[StatementRow] = &[
     },
     puts_in_charge(
         "ALTER RATE LIMITER",
-        Reader::Own(own::<AlterRateLimiter>),
+        Reader::Own(own::<PutInCharge<RateLimiter>>),
         &[other("ALTER RATE LIMITER SET POLICY = p", "decides about hot partitions")],
     ),
     puts_in_charge(
         "ALTER READ ADMISSION",
-        Reader::Own(own::<AlterReadAdmission>),
+        Reader::Own(own::<PutInCharge<ReadAdmission>>),
         &[other("ALTER READ ADMISSION SET POLICY = p", "decides how many reads run")],
     ),
     puts_in_charge(
         "ALTER LOAD SHEDDING",
-        Reader::Own(own::<AlterLoadShedding>),
+        Reader::Own(own::<PutInCharge<LoadShedding>>),
         &[other("ALTER LOAD SHEDDING SET POLICY = p", "decides what is refused")],
     ),
     puts_in_charge(
         "ALTER IO PRIORITY",
-        Reader::Own(own::<AlterIoPriority>),
+        Reader::Own(own::<PutInCharge<IoPriority>>),
         &[other("ALTER IO PRIORITY SET POLICY = p", "plans shares of the disk")],
     ),
     puts_in_charge(
         "ALTER COMPACTION",
-        Reader::Own(own::<AlterCompaction>),
+        Reader::Own(own::<PutInCharge<Compaction>>),
         &[other("ALTER COMPACTION SET POLICY = p", "chooses what is merged")],
     ),
     StatementRow {

@@ -3,10 +3,14 @@
 
 mod explain;
 
+use std::fmt::Debug;
+use std::marker::PhantomData;
 use std::path::Path;
 
 use datafusion::arrow::datatypes::SchemaRef;
+use futures::future::BoxFuture;
 use sqlparser::tokenizer::Token;
+use tidegate_engine::error::Result as EngineResult;
 use tidegate_engine::{Permission, Resource, RolledBack};
 
 use crate::query::access::{AuditEvent, Need};
@@ -187,139 +191,128 @@ impl OwnStatement for ExplainPolicy {
     }
 }
 
-/// ALTER RATE LIMITER SET POLICY; `None` is the native policy.
-#[derive(Debug)]
-pub struct AlterRateLimiter(Option<Name>);
+/// What `ALTER … SET POLICY = p` puts a policy in charge of.
+pub trait Charge: Debug + Send + Sync + 'static {
+    /// The word that stands for no component, and what is wanted where it may stand.
+    const NOTHING: (&str, &str) = ("native", "a policy name or NATIVE");
 
-impl Read for AlterRateLimiter {
+    /// Puts a policy in charge; `None` for that word.
+    fn put(session: &Session, name: Option<&str>) -> BoxFuture<'static, EngineResult<()>>;
+
+    /// Who is in charge now.
+    fn told(name: Option<&str>) -> String;
+}
+
+/// `ALTER … SET POLICY [=] p`.
+#[derive(Debug)]
+pub struct PutInCharge<C> {
+    name: Option<Name>,
+    of: PhantomData<C>,
+}
+
+impl<C: Charge> Read for PutInCharge<C> {
     fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
-        set_policy(cursor, "native", "a policy name or NATIVE").map(AlterRateLimiter)
+        let (nothing, wanted) = C::NOTHING;
+        cursor.expect_word("set")?;
+        cursor.expect_word("policy")?;
+        cursor.take(&Token::Eq);
+        let name = cursor.name(wanted)?;
+        Ok(PutInCharge { name: (name.value != nothing).then_some(name), of: PhantomData })
     }
 }
 
-impl OwnStatement for AlterRateLimiter {
+impl<C: Charge> OwnStatement for PutInCharge<C> {
     fn needs(&self, _session: &Session) -> Vec<Need> {
         vec![Need::new(Permission::Alter, Resource::Policies)]
     }
 
     async fn run(&self, session: &Session) -> Result<Outcome> {
-        let name = self.0.as_ref();
-        let set = session.database.set_rate_policy(value_of(name)).await;
+        let name = self.name.as_ref();
+        let set = C::put(session, value_of(name)).await;
         set.map_err(|error| at_name(error.into(), name))?;
-        let value = value_of(name).unwrap_or("native");
-        Ok(Outcome::message(format!("Rate limiter set to {value}.")))
+        Ok(Outcome::message(C::told(value_of(name))))
     }
 }
 
-/// ALTER READ ADMISSION SET POLICY; `None` is the native limits.
+/// ALTER RATE LIMITER: operations beyond the limit of a partition.
 #[derive(Debug)]
-pub struct AlterReadAdmission(Option<Name>);
+pub struct RateLimiter;
 
-impl Read for AlterReadAdmission {
-    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
-        set_policy(cursor, "native", "a policy name or NATIVE").map(AlterReadAdmission)
+impl Charge for RateLimiter {
+    fn put(session: &Session, name: Option<&str>) -> BoxFuture<'static, EngineResult<()>> {
+        session.database.set_rate_policy(name)
+    }
+
+    fn told(name: Option<&str>) -> String {
+        format!("Rate limiter set to {}.", name.unwrap_or("native"))
     }
 }
 
-impl OwnStatement for AlterReadAdmission {
-    fn needs(&self, _session: &Session) -> Vec<Need> {
-        vec![Need::new(Permission::Alter, Resource::Policies)]
-    }
-
-    async fn run(&self, session: &Session) -> Result<Outcome> {
-        let name = self.0.as_ref();
-        let set = session.database.set_read_admission_policy(value_of(name)).await;
-        set.map_err(|error| at_name(error.into(), name))?;
-        let value = value_of(name).unwrap_or("native");
-        Ok(Outcome::message(format!("Read admission set to {value}.")))
-    }
-}
-
-/// ALTER LOAD SHEDDING SET POLICY; `None` sheds nothing.
+/// ALTER READ ADMISSION: how many reads run and wait.
 #[derive(Debug)]
-pub struct AlterLoadShedding(Option<Name>);
+pub struct ReadAdmission;
 
-impl Read for AlterLoadShedding {
-    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
-        set_policy(cursor, "none", "a policy name or NONE").map(AlterLoadShedding)
+impl Charge for ReadAdmission {
+    fn put(session: &Session, name: Option<&str>) -> BoxFuture<'static, EngineResult<()>> {
+        session.database.set_read_admission_policy(name)
+    }
+
+    fn told(name: Option<&str>) -> String {
+        format!("Read admission set to {}.", name.unwrap_or("native"))
     }
 }
 
-impl OwnStatement for AlterLoadShedding {
-    fn needs(&self, _session: &Session) -> Vec<Need> {
-        vec![Need::new(Permission::Alter, Resource::Policies)]
+/// ALTER LOAD SHEDDING: what is refused under load; nothing, without a policy.
+#[derive(Debug)]
+pub struct LoadShedding;
+
+impl Charge for LoadShedding {
+    const NOTHING: (&str, &str) = ("none", "a policy name or NONE");
+
+    fn put(session: &Session, name: Option<&str>) -> BoxFuture<'static, EngineResult<()>> {
+        session.database.set_load_shedding_policy(name)
     }
 
-    async fn run(&self, session: &Session) -> Result<Outcome> {
-        let name = self.0.as_ref();
-        let set = session.database.set_load_shedding_policy(value_of(name)).await;
-        set.map_err(|error| at_name(error.into(), name))?;
-        Ok(Outcome::message(match value_of(name) {
-            Some(value) => format!("Load shedding set to {value}."),
+    fn told(name: Option<&str>) -> String {
+        match name {
+            Some(name) => format!("Load shedding set to {name}."),
             None => "Load shedding is off.".to_owned(),
-        }))
+        }
     }
 }
 
-/// ALTER IO PRIORITY SET POLICY; `None` is the shares that are set.
+/// ALTER IO PRIORITY: shares of the classes of I/O.
 #[derive(Debug)]
-pub struct AlterIoPriority(Option<Name>);
+pub struct IoPriority;
 
-impl Read for AlterIoPriority {
-    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
-        set_policy(cursor, "native", "a policy name or NATIVE").map(AlterIoPriority)
-    }
-}
-
-impl OwnStatement for AlterIoPriority {
-    fn needs(&self, _session: &Session) -> Vec<Need> {
-        vec![Need::new(Permission::Alter, Resource::Policies)]
+impl Charge for IoPriority {
+    fn put(session: &Session, name: Option<&str>) -> BoxFuture<'static, EngineResult<()>> {
+        session.database.set_io_priority_policy(name)
     }
 
-    async fn run(&self, session: &Session) -> Result<Outcome> {
-        let name = self.0.as_ref();
-        let set = session.database.set_io_priority_policy(value_of(name)).await;
-        set.map_err(|error| at_name(error.into(), name))?;
-        Ok(Outcome::message(match value_of(name) {
-            Some(value) => format!("Shares of I/O are planned by {value}."),
+    fn told(name: Option<&str>) -> String {
+        match name {
+            Some(name) => format!("Shares of I/O are planned by {name}."),
             None => "Shares of I/O are as they are set.".to_owned(),
-        }))
+        }
     }
 }
 
-/// ALTER COMPACTION SET POLICY; `None` is the strategies of tables.
+/// ALTER COMPACTION: which SSTables are merged.
 #[derive(Debug)]
-pub struct AlterCompaction(Option<Name>);
+pub struct Compaction;
 
-impl Read for AlterCompaction {
-    fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
-        set_policy(cursor, "native", "a policy name or NATIVE").map(AlterCompaction)
-    }
-}
-
-impl OwnStatement for AlterCompaction {
-    fn needs(&self, _session: &Session) -> Vec<Need> {
-        vec![Need::new(Permission::Alter, Resource::Policies)]
+impl Charge for Compaction {
+    fn put(session: &Session, name: Option<&str>) -> BoxFuture<'static, EngineResult<()>> {
+        session.database.set_compaction_policy(name)
     }
 
-    async fn run(&self, session: &Session) -> Result<Outcome> {
-        let name = self.0.as_ref();
-        let set = session.database.set_compaction_policy(value_of(name)).await;
-        set.map_err(|error| at_name(error.into(), name))?;
-        Ok(Outcome::message(match value_of(name) {
-            Some(value) => format!("Compactions are chosen by {value}."),
+    fn told(name: Option<&str>) -> String {
+        match name {
+            Some(name) => format!("Compactions are chosen by {name}."),
             None => "Compactions are chosen by the strategy of each table.".to_owned(),
-        }))
+        }
     }
-}
-
-/// `SET POLICY [=] name`; nothing for the word that stands for no component.
-fn set_policy(cursor: &mut Cursor<'_>, nothing: &str, wanted: &str) -> Result<Option<Name>> {
-    cursor.expect_word("set")?;
-    cursor.expect_word("policy")?;
-    cursor.take(&Token::Eq);
-    let name = cursor.name(wanted)?;
-    Ok((name.value != nothing).then_some(name))
 }
 
 pub fn value_of(name: Option<&Name>) -> Option<&str> {
