@@ -5,8 +5,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
 
+#[path = "shell/s3.rs"]
+mod s3;
 #[path = "shell/screen.rs"]
 mod screen;
+#[path = "skip.rs"]
+mod skip;
 #[path = "shell/terminal.rs"]
 mod terminal;
 

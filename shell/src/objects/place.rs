@@ -18,6 +18,9 @@ const VARIABLES: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
 const SCHEMES: &str =
     "s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///folder";
 
+/// Where machines of a provider are told their keys: asked only where the environment has none.
+const TELLERS_OF_KEYS: [&str; 2] = ["169.254.169.254", "metadata.google.internal"];
+
 /// See the head of this file.
 pub(crate) struct Place {
     pub(super) store: Arc<dyn ObjectStore>,
@@ -87,13 +90,29 @@ impl Place {
 
     /// What went wrong with a file, in words.
     pub(super) fn told(&self, path: &str, error: impl fmt::Display) -> String {
-        format!("{self}/{path}: {error}")
+        self.with_advice(format!("{self}/{path}: {error}"))
+    }
+
+    /// An error of the store, with what to do where it found no keys.
+    fn with_advice(&self, mut told: String) -> String {
+        if TELLERS_OF_KEYS.iter().any(|teller| told.contains(teller)) {
+            let names = match self.name.split("://").next().unwrap_or_default() {
+                "gs" => "GOOGLE_SERVICE_ACCOUNT",
+                "az" | "abfs" | "abfss" => {
+                    "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY"
+                }
+                _ => "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+            };
+            told.push_str("; the environment names no keys, and this machine is given none: set ");
+            told.push_str(names);
+        }
+        told
     }
 
     /// Errors: in words, where something is there.
     pub(super) async fn check_empty(&self) -> Result<(), String> {
         let first = self.store.list(Some(&self.root)).try_next().await;
-        match first.map_err(|error| format!("{self}: {error}"))? {
+        match first.map_err(|error| self.with_advice(format!("{self}: {error}")))? {
             None => Ok(()),
             Some(object) => Err(format!(
                 "{self} is not empty, it has {}: name a new place, or remove what is there",

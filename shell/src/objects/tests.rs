@@ -151,3 +151,13 @@ fn a_place_is_named_by_a_url_without_secrets() {
     }
     assert_eq!(Place::of("file:///backup/monday/").unwrap().to_string(), "file:///backup/monday");
 }
+
+#[test]
+fn who_has_no_keys_learns_where_they_come_from() {
+    let store = || Arc::new(LocalFileSystem::new());
+    let place = Place::within(store(), "p");
+    let told = place.told("catalog", "PUT http://169.254.169.254/latest/api/token: 403");
+    assert!(told.starts_with("test://p/catalog: PUT http"), "{told}");
+    assert!(told.ends_with("none: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"), "{told}");
+    assert_eq!(place.told("catalog", "404"), "test://p/catalog: 404");
+}
