@@ -721,39 +721,32 @@ fn every_folder_has_a_line_in_the_map() {
     assert!(missing.is_empty(), "not in ARCHITECTURE.md: {missing:?}");
 }
 
-/// Engines that only the workspace of `benches/peers` builds.
+/// Engines that only `benches/peers` builds: one of the members, and none of those that commands build
+/// when they name none.
 #[test]
 fn other_engines_stay_out_of_the_build() {
     let read = |name: &str| fs::read_to_string(root().join(name)).expect("a file of the project");
-    let (own, peers) = (read("Cargo.lock"), read("benches/peers/Cargo.lock"));
-    for package in ["fjall", "rocksdb"] {
-        let line = format!("name = \"{package}\"\n");
-        assert!(peers.contains(&line) && !own.contains(&line), "{package}");
-    }
-    assert!(read("Cargo.toml").contains("\"benches/peers\""), "excluded from the workspace");
-}
-
-/// The section of a manifest, without its comments.
-fn section(manifest: &str, name: &str) -> String {
-    let lines = manifest.lines().skip_while(|line| line.trim() != name).skip(1);
-    let lines = lines.take_while(|line| !line.starts_with('['));
-    lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect::<Vec<_>>().join("\n")
-}
-
-/// What both workspaces check with the same features is then checked once.
-#[test]
-fn peers_are_built_by_the_profiles_of_the_project() {
-    let read = |name: &str| fs::read_to_string(root().join(name)).expect("a manifest");
-    let (own, peers) = (read("Cargo.toml"), read("benches/peers/Cargo.toml"));
-    let names: Vec<&str> = peers.lines().filter(|line| line.starts_with("[profile.dev")).collect();
-    assert!(names.len() >= 3, "no profiles found, the check is blind");
-    for name in names {
-        assert_eq!(section(&peers, name), section(&own, name), "{name} of benches/peers");
-        assert!(!section(&own, name).is_empty(), "{name} is in no manifest");
+    let manifest = read("Cargo.toml");
+    let of = |key: &str| {
+        let start = format!("{key} = [");
+        manifest.lines().find(|line| line.starts_with(&start)).expect("a list of members")
+    };
+    assert!(of("members").contains("\"benches/peers\""));
+    assert!(!of("default-members").contains("peers"));
+    let peers = read("benches/peers/Cargo.toml");
+    assert!(!peers.contains("\ndefault = "), "RocksDB is asked for by name");
+    for (path, manifest) in [("Cargo.toml", &manifest)]
+        .into_iter()
+        .chain([("engine", &read("engine/Cargo.toml")), ("shell", &read("shell/Cargo.toml"))])
+    {
+        for package in ["fjall", "rocksdb"] {
+            assert!(!manifest.contains(&format!("\n{package} = ")), "{path} names {package}");
+            assert!(peers.contains(&format!("\n{package} = ")), "{package}");
+        }
     }
 }
 
-/// The workspace of `benches/peers` compiles the frame of the benches too, with fewer dependencies.
+/// `benches/peers` compiles the frame of the benches too, with fewer dependencies.
 #[test]
 fn the_frame_of_benches_names_what_peers_depend_on() {
     let manifest = fs::read_to_string(root().join("benches/peers/Cargo.toml")).unwrap();
@@ -763,7 +756,7 @@ fn the_frame_of_benches_names_what_peers_depend_on() {
         for (number, line) in code(text).filter(|(_, line)| line.starts_with("use ")) {
             let name = line["use ".len()..].split("::").next().unwrap_or_default();
             let known = ["crate", "self", "std", "super"].contains(&name)
-                || manifest.contains(&format!("\n{} = ", name.replace('_', "-")));
+                || manifest.contains(&format!("\n{}.workspace", name.replace('_', "-")));
             assert!(known, "{path}:{number}: benches/peers has no `{name}`: {line}");
         }
     }

@@ -1,8 +1,8 @@
 //! The same work on Tidegate and on other storage engines, in one run.
 //!
 //! ```text
-//! cargo run --release --manifest-path benches/peers/Cargo.toml              # 1 M rows
-//! cargo run --release --manifest-path benches/peers/Cargo.toml -- --quick   # 200,000 rows
+//! cargo run --release -p tidegate-peers --features rocksdb              # 1 M rows
+//! cargo run --release -p tidegate-peers --features rocksdb -- --quick   # 200,000 rows
 //! ```
 //! A row's figure is Tidegate's, its baseline is another engine's. CPU time is the process's, all
 //! threads together, so background work counts. The engines run one after the other, each alone
@@ -11,6 +11,8 @@
 //! Each engine works as its library suggests. RocksDB and fjall run in the caller's thread.
 //! Tidegate's shard is a thread of its own: "on the shard" sends all operations there as one
 //! closure, "one call each" crosses to the shard and back for every operation.
+
+#![expect(clippy::unwrap_used, reason = "a benchmark stops where it fails")]
 
 #[allow(dead_code, reason = "this group uses of the frame what it needs")]
 #[path = "../../frame/mod.rs"]
