@@ -4,7 +4,17 @@
 //! zigzagged vint.
 
 /// Appends an unsigned vint in its shortest form.
+#[inline]
 pub fn put_vint(out: &mut Vec<u8>, value: u64) {
+    // Most are lengths, flags and small differences.
+    match value {
+        0..0x80 => out.push(value as u8),
+        0x80..0x4000 => out.extend_from_slice(&(0x8000 | value as u16).to_be_bytes()),
+        _ => put_long_vint(out, value),
+    }
+}
+
+fn put_long_vint(out: &mut Vec<u8>, value: u64) {
     let bits = 64 - (value | 1).leading_zeros() as usize;
     if bits > 56 {
         out.push(0xff);
@@ -46,6 +56,23 @@ pub fn take_svint(bytes: &mut &[u8]) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Every length, as bits that stand in order behind as many ones as bytes follow.
+    #[test]
+    fn the_shortest_form_is_written() {
+        for bits in 0..64 {
+            for value in [1_u64 << bits, (1 << bits) - 1, u64::MAX >> bits, (1 << bits) + 1] {
+                let mut out = vec![7];
+                put_vint(&mut out, value);
+                assert_eq!(out.remove(0), 7, "what was there before");
+                let used = 64 - value.leading_zeros() as usize;
+                let length = if used > 56 { 9 } else { used.max(1).div_ceil(7) };
+                assert_eq!(out.len(), length, "{value:#x}");
+                assert_eq!(out[0].leading_ones() as usize, length - 1, "{value:#x}");
+                assert_eq!(vint_of(out[0], &out[1..]), value);
+            }
+        }
+    }
 
     #[test]
     fn signed_numbers_survive_and_truncations_are_noticed() {
