@@ -96,6 +96,7 @@ pub struct SystemClock {
 
 impl SystemClock {
     pub fn new() -> Self {
+        crate::os::prepare_clock();
         SystemClock { start_ns: crate::os::monotonic_ns() }
     }
 

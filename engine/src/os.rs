@@ -5,6 +5,7 @@
 //! start and stop. Not here: the ring itself (`disk/uring.rs`).
 
 mod memory;
+mod steady;
 
 use std::fmt;
 use std::io;
@@ -12,6 +13,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
+use std::sync::Once;
 use std::time::Duration;
 
 use rustix::event::EventfdFlags;
@@ -25,6 +27,7 @@ use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec,
 };
 
+use self::steady::{Source, Steady};
 pub use memory::{MemoryLimit, memory_limit};
 
 /// Open flag: transfers go between the device and our memory, past the page cache.
@@ -89,9 +92,47 @@ pub fn thread_cpu_ns() -> u64 {
     nanoseconds(ClockId::ThreadCPUTime)
 }
 
-/// Nanoseconds since the machine started: what `Instant` reads, without its arithmetic.
+/// The kernel's clock, and the counter of the processor.
+struct Processor;
+
+impl Source for Processor {
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[expect(unsafe_code, reason = "an instruction of the processor")]
+    fn ticks(&self) -> u64 {
+        // SAFETY: every processor of this architecture has it, and it touches no memory.
+        unsafe { core::arch::x86_64::_rdtsc() }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn ticks(&self) -> u64 {
+        0
+    }
+
+    fn ns(&self) -> u64 {
+        nanoseconds(ClockId::Monotonic)
+    }
+}
+
+static STEADY: Steady<Processor> = Steady::new(Processor);
+
+/// Nanoseconds since some moment, by `CLOCK_MONOTONIC` but for some microseconds.
+#[inline]
 pub fn monotonic_ns() -> u64 {
-    nanoseconds(ClockId::Monotonic)
+    STEADY.now_ns()
+}
+
+/// Has [`monotonic_ns`] read the processor's counter, if the kernel tells time by that too: it has
+/// found then that the counters of all cores are one, and never rest.
+pub fn prepare_clock() {
+    static PREPARED: Once = Once::new();
+    PREPARED.call_once(|| {
+        let file = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+        let is_counter = std::fs::read_to_string(file).is_ok_and(|name| name.trim() == "tsc");
+        if cfg!(target_arch = "x86_64") && is_counter {
+            STEADY.turn_on();
+        }
+    });
 }
 
 fn nanoseconds(clock: ClockId) -> u64 {
@@ -510,7 +551,33 @@ pub fn list(path: &Path) -> io::Result<Vec<(String, bool)>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
+
+    /// On several cores at once: what one read is not before what another had read.
+    #[test]
+    fn the_steady_clock_goes_as_the_kernels_does() {
+        const NEAR_NS: u64 = 100_000;
+        prepare_clock();
+        let (latest, start_ns) = (AtomicU64::new(0), monotonic_ns());
+        let ahead_ns = start_ns.wrapping_sub(nanoseconds(ClockId::Monotonic)) as i64;
+        let watch = || {
+            let mut now_ns = 0;
+            while now_ns < start_ns + 400_000_000 {
+                let (before, seen) =
+                    (nanoseconds(ClockId::Monotonic), latest.load(Ordering::SeqCst));
+                now_ns = monotonic_ns();
+                let after = nanoseconds(ClockId::Monotonic);
+                assert!(now_ns + 1_000 >= seen, "{now_ns} behind {seen}");
+                let kernels = now_ns.wrapping_add_signed(-ahead_ns);
+                let near = before - NEAR_NS..=after + NEAR_NS;
+                assert!(near.contains(&kernels), "{kernels}, not {near:?}");
+                latest.fetch_max(now_ns, Ordering::SeqCst);
+            }
+        };
+        std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(watch))));
+    }
 
     #[test]
     fn a_lock_is_exclusive_and_names_its_holder() {
