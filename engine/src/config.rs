@@ -87,6 +87,8 @@ pub const IO_PIECE_BYTES_MAX: usize = 16 << 20;
 pub const IO_IN_DISK_MAX: usize = 128;
 /// Time of the whole disk that a class of I/O has for itself when it comes back.
 pub const IO_NEWCOMER: Duration = Duration::from_millis(5);
+/// Time without a query at the disk, of any shard, after which work in the background reads ahead.
+pub const IO_QUERIES_REST: Duration = Duration::from_millis(20);
 /// Most shares of a class of I/O.
 pub const IO_SHARES_MAX: u32 = 1000;
 /// Most shares of a service level, and those of one that says nothing.

@@ -85,9 +85,11 @@ pub fn run_in<F: Future>(flow: Flow, future: F) -> impl Future<Output = F::Outpu
     scoped(future, Within::new(flow, |flow| FLOW.replace(flow)))
 }
 
-/// The flow of the task that runs on this thread.
-pub(super) fn current_flow() -> Flow {
-    FLOW.get()
+impl Flow {
+    /// The flow of the task that runs on this thread.
+    pub fn current() -> Flow {
+        FLOW.get()
+    }
 }
 
 #[cfg(test)]
@@ -109,11 +111,11 @@ mod tests {
     fn a_flow_is_that_of_its_own_future_only() {
         let flow = |id| Flow { id, shares: 7 };
         let seen = run_in(flow(1), async {
-            let inner = run_in(flow(2), async { current_flow() }).await;
-            (inner, current_flow())
+            let inner = run_in(flow(2), async { Flow::current() }).await;
+            (inner, Flow::current())
         });
         assert_eq!(seen.now_or_never(), Some((flow(2), flow(1))));
-        assert_eq!(current_flow(), Flow::default());
+        assert_eq!(Flow::current(), Flow::default());
     }
 
     #[test]

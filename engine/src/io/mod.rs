@@ -35,7 +35,7 @@ pub use class::{Class, run_as, run_in};
 pub use fair_queue::{FairQueue, Flow};
 pub use model::{DiskModel, Kind};
 pub use properties::{DiskProperties, IoProperties, PROPERTIES_FILE};
-pub use queue::{IoQueue, Running, query_waits};
+pub use queue::{IoQueue, Running, queries_rest, query_waits};
 pub use scheduled::ScheduledDisk;
 pub use scheduler::{ClassSettings, Scheduler};
 pub use stats::ClassStats;

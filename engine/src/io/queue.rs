@@ -17,27 +17,49 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::class::{Class, current_flow};
+use super::class::Class;
 use super::fair_queue::{FairQueue, Flow};
 use super::model::Kind;
 use super::priority::{Present, Priority};
 use super::scheduler::Scheduler;
 use super::stats::{ClassStats, Recent, Sums};
 use crate::clock::Clock;
-use crate::config::{IO_IN_DISK_MAX, IO_NEWCOMER};
+use crate::config::{IO_IN_DISK_MAX, IO_NEWCOMER, IO_QUERIES_REST};
 use crate::disk::Sleep;
 use crate::policy::PlanStatus;
 use crate::policy::io_priority::{DiskLoad, IoPriorityPolicy};
 
 thread_local! {
-    /// Requests of queries that the disk has from the queue of this thread's shard.
-    static QUERIES: RefCell<Rc<Cell<usize>>> = RefCell::default();
+    /// Of the queue of this thread's shard.
+    static QUERIES: RefCell<Rc<Queries>> = RefCell::default();
+}
+
+/// Requests of queries.
+#[derive(Default)]
+struct Queries {
+    /// Those of this shard.
+    in_disk: Cell<usize>,
+    /// Who knows those of all, and by which clock.
+    of_all: Option<(Arc<Scheduler>, Arc<dyn Clock>)>,
 }
 
 /// Whether the disk has a request of a query of this thread's shard. Its answer may be there
 /// already: the thread takes note of it at the end of a turn.
 pub fn query_waits() -> bool {
-    QUERIES.with_borrow(|queries| queries.get() > 0)
+    QUERIES.with_borrow(|queries| queries.in_disk.get() > 0)
+}
+
+/// Whether no query of any shard has come to the disk for a while ([`IO_QUERIES_REST`]), and none
+/// is there: who works in the background may then ask for more at once.
+pub fn queries_rest() -> bool {
+    QUERIES.with_borrow(|queries| {
+        let rest_ns = IO_QUERIES_REST.as_nanos() as u64;
+        let is_long_ago = |(scheduler, clock): &(Arc<Scheduler>, Arc<dyn Clock>)| {
+            let query_ns = scheduler.query_ns();
+            query_ns.is_none_or(|at_ns| clock.monotonic_ns().saturating_sub(at_ns) >= rest_ns)
+        };
+        queries.in_disk.get() == 0 && queries.of_all.as_ref().is_some_and(is_long_ago)
+    })
 }
 
 /// See the head of this file.
@@ -54,7 +76,7 @@ struct State {
     waiting: FairQueue<Rc<Waiter>>,
     in_disk: usize,
     /// Those of queries among them.
-    queries: Rc<Cell<usize>>,
+    queries: Rc<Queries>,
     /// Tokens that this shard has and no request needs yet.
     ready: u64,
     reserved: Option<Reserved>,
@@ -139,7 +161,8 @@ impl IoQueue {
     /// made.
     pub fn new(scheduler: Arc<Scheduler>, clock: Arc<dyn Clock>, sleep: Sleep) -> Rc<Self> {
         let credit = u64::try_from(IO_NEWCOMER.as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000);
-        let queries: Rc<Cell<usize>> = Rc::default();
+        let of_all = Some((scheduler.clone(), clock.clone()));
+        let queries = Rc::new(Queries { in_disk: Cell::default(), of_all });
         let state = RefCell::new(State {
             waiting: FairQueue::new(&Class::ALL.map(Class::default_shares), credit),
             in_disk: 0,
@@ -218,8 +241,9 @@ impl IoQueue {
     /// Waits until the disk may have a request; it has it until the answer is dropped.
     pub async fn admit(&self, class: Class, kind: Kind, bytes: usize) -> Running<'_> {
         let cost = self.scheduler.model().cost(kind, bytes);
-        let request = Request { class, flow: current_flow(), kind, bytes, cost };
+        let request = Request { class, flow: Flow::current(), kind, bytes, cost };
         let now_ns = self.clock.monotonic_ns();
+        self.note_query(class, now_ns);
         self.priority.note_arrived(class.index());
         if self.starts_at_once(&request, now_ns) {
             self.priority.note_started(class.index(), bytes, 0);
@@ -239,6 +263,13 @@ impl IoQueue {
         let waiting = Waiting { queue: self, waiter };
         self.dispatch(now_ns);
         waiting.await
+    }
+
+    /// A query comes to the disk, or leaves it.
+    fn note_query(&self, class: Class, now_ns: u64) {
+        if class == Class::Query {
+            self.scheduler.note_query(now_ns);
+        }
     }
 
     /// Counts a request that is cut into pieces.
@@ -339,6 +370,7 @@ impl IoQueue {
     /// Ends a request that was started; one that the disk never had gets its tokens back.
     fn end(&self, request: &Request, delay_ns: u64, started_ns: u64, had_it: bool) {
         let now_ns = self.clock.monotonic_ns();
+        self.note_query(request.class, now_ns);
         let goes_on = {
             let mut state = self.state.borrow_mut();
             let counted = state.end(request.class);
@@ -435,7 +467,7 @@ impl State {
         self.in_disk += 1;
         self.counted[class.index()].stats.in_disk += 1;
         if class == Class::Query {
-            self.queries.set(self.queries.get() + 1);
+            self.queries.in_disk.set(self.queries.in_disk.get() + 1);
         }
     }
 
@@ -443,9 +475,9 @@ impl State {
     fn end(&mut self, class: Class) -> &mut Counted {
         self.in_disk -= 1;
         if class == Class::Query {
-            let queries = self.queries.get();
+            let queries = self.queries.in_disk.get();
             assert!(queries > 0, "a request of a query ended that was not begun");
-            self.queries.set(queries - 1);
+            self.queries.in_disk.set(queries - 1);
         }
         let counted = &mut self.counted[class.index()];
         counted.stats.in_disk -= 1;

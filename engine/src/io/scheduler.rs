@@ -27,7 +27,11 @@ pub struct Scheduler {
     bucket: Option<TokenBucket>,
     shard_count: u32,
     classes: [Settings; Class::COUNT],
+    /// When a query came to the disk or left it last, by the clock of all queues; or [`NEVER`].
+    query_ns: AtomicU64,
 }
+
+const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
 struct Settings {
@@ -81,7 +85,19 @@ impl Scheduler {
             bandwidth: AtomicU64::new(0),
             bytes: TokenBucket::new(1, 0, 1, now_ns),
         });
-        Arc::new(Scheduler { model, bucket, shard_count: shard_count.max(1), classes })
+        let (shard_count, query_ns) = (shard_count.max(1), AtomicU64::new(NEVER));
+        Arc::new(Scheduler { model, bucket, shard_count, classes, query_ns })
+    }
+
+    /// A query comes to the disk or leaves it.
+    pub(super) fn note_query(&self, now_ns: u64) {
+        self.query_ns.store(now_ns, Relaxed);
+    }
+
+    /// When one did so last.
+    pub(super) fn query_ns(&self) -> Option<u64> {
+        let at_ns = self.query_ns.load(Relaxed);
+        (at_ns != NEVER).then_some(at_ns)
     }
 
     /// The disk of a data directory, by the figures that stand there in `io-properties.yaml`.

@@ -32,7 +32,10 @@ pub use gate::{Gate, GateGuard};
 pub use pace::Pace;
 #[cfg(test)]
 pub(crate) use preempt::EachTurn;
-pub use preempt::{maybe_yield, need_preempt, spawn_detached, spawn_local, yield_now};
+pub use preempt::{
+    Request, is_on_shard, maybe_yield, need_preempt, spawn_detached, spawn_local, spawn_request,
+    yield_now,
+};
 pub use request::{Answering, Ask, Asking, wait};
 pub use shares::{charge_group, in_group, set_groups};
 pub use stats::{RuntimeStats, Stall, Stretch};

@@ -158,7 +158,7 @@ async fn next_turn() {
 }
 
 /// Whether the calling code is a task of a shard.
-pub(super) fn is_on_shard() -> bool {
+pub fn is_on_shard() -> bool {
     CURRENT.with_borrow(|current| current.is_some())
 }
 
@@ -186,6 +186,26 @@ pub fn spawn_detached(future: impl Future<Output = ()> + 'static) {
     let monitor = CURRENT.with_borrow(|current| current.clone());
     let monitor = monitor.expect("who has a shard's lease works under its monitor");
     monitor.defer(Deferred::Detached(Box::pin(future)));
+}
+
+/// A task that goes on for another. Its drop ends it.
+#[must_use]
+pub struct Request(AbortHandle);
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Starts a task for what the running one asked for, on the shard's own thread.
+///
+/// Panics outside a shard's task.
+pub fn spawn_request(name: &'static str, future: impl Future<Output = ()> + 'static) -> Request {
+    debug_assert!(!lent::is_lent(), "the tasks belong to the shard's thread");
+    let monitor = CURRENT.with_borrow(|current| current.clone());
+    let monitor = monitor.expect("requests are made by a task of a shard");
+    Request(monitor.spawn(name, future))
 }
 
 /// A task that the shard's thread is to start: its caller had the lease on another thread.

@@ -4,6 +4,7 @@ use futures::future::{join, join_all};
 
 use super::*;
 use crate::clock::Random;
+use crate::config::IO_QUERIES_REST;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -279,5 +280,30 @@ fn an_unmeasured_disk_takes_so_many_and_shares_decide_about_more() {
         let [compaction, query] = &mut waiting[..] else { panic!("two wait") };
         assert!(futures::poll!(compaction).is_pending(), "it had all the time");
         assert!(futures::poll!(query).is_ready());
+    });
+}
+
+#[test]
+fn queries_rest_once_the_disk_was_without_one_for_a_while() {
+    simulate(|time| async move {
+        let scheduler = Scheduler::unmeasured(2);
+        // The thread asks for the shard whose queue is its own: the last one that was made.
+        let [other, own] = [0, 1].map(|_| time.queue(&scheduler));
+        assert!(queries_rest(), "there was none");
+        let background = own.admit(Class::Compaction, Kind::Read, 4096).await;
+        assert!(queries_rest(), "others do not count");
+        for queue in [&own, &other, &own] {
+            let query = queue.admit(Class::Query, Kind::Read, 4096).await;
+            assert!(!queries_rest(), "one comes");
+            time.sleep_until(time.now_ns() + 1_000_000).await;
+            drop(query);
+            let rest_ns = IO_QUERIES_REST.as_nanos() as u64;
+            let before_ns = time.now_ns();
+            for (after_ns, wanted) in [(0, false), (rest_ns - 1000, false), (rest_ns, true)] {
+                time.sleep_until(before_ns + after_ns).await;
+                assert_eq!(queries_rest(), wanted, "{after_ns} ns after the last query");
+            }
+        }
+        drop(background);
     });
 }

@@ -69,34 +69,78 @@ impl CompressedFile {
         (from, to): (u64, u64),
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let (chunk_bytes, before) = (self.info.chunk_bytes, out.len() as u64);
-        debug_assert!(from.is_multiple_of(chunk_bytes), "data from {from} on, within a chunk");
-        let mut next = from / self.info.chunk_bytes;
-        let end = to.div_ceil(self.info.chunk_bytes);
+        let before = out.len() as u64;
+        let (mut next, end) = self.chunks(from, to);
         let mut stored = Vec::new();
         while next < end {
             let first = next;
             let start = self.info.chunk(first).at;
-            let mut after = start;
-            while next < end {
-                let chunk = self.info.chunk(next);
-                let chunk_end = chunk.at + chunk.stored_bytes + CRC_BYTES;
-                if next > first && chunk_end - start > READ_BYTES {
-                    break;
-                }
-                after = chunk_end;
+            while next < end && (next == first || self.stored_end(next) - start <= READ_BYTES) {
                 next += 1;
             }
+            let bytes = self.stored_end(next - 1) - start;
             stored.clear();
-            self.stored.append(access, (start, after - start), &mut stored).await?;
-            for number in first..next {
-                let chunk = self.info.chunk(number);
-                let bytes = &stored[(chunk.at - start) as usize..];
-                self.decompress(chunk, &bytes[..(chunk.stored_bytes + CRC_BYTES) as usize], out)?;
-            }
+            self.stored.append(access, (start, bytes), &mut stored).await?;
+            self.decompress_all((first, next), &stored, out)?;
         }
         let added = out.len() as u64 - before;
         debug_assert_eq!(added, to.saturating_sub(from), "bytes of the chunks from {from} to {to}");
+        Ok(())
+    }
+
+    /// Numbers of the chunks of the data from `from`, where one begins, to `to`.
+    fn chunks(&self, from: u64, to: u64) -> (u64, u64) {
+        let chunk_bytes = self.info.chunk_bytes;
+        debug_assert!(from.is_multiple_of(chunk_bytes), "data from {from} on, within a chunk");
+        (from / chunk_bytes, to.div_ceil(chunk_bytes))
+    }
+
+    /// Where a chunk and its checksum end in the file.
+    fn stored_end(&self, number: u64) -> u64 {
+        let chunk = self.info.chunk(number);
+        chunk.at + chunk.stored_bytes + CRC_BYTES
+    }
+
+    /// The stored bytes of the data from `from`, where a chunk begins, to `to`, where one ends,
+    /// read past the page cache. [`unpack`](Self::unpack) makes data of them.
+    ///
+    /// Errors: `Io`; `Corrupt` where the file as stored is damaged.
+    pub(super) async fn packed(&self, (from, to): (u64, u64)) -> Result<Vec<u8>> {
+        let (first, end) = self.chunks(from, to);
+        let mut stored = Vec::new();
+        if first < end {
+            let start = self.info.chunk(first).at;
+            let range = (start, self.stored_end(end - 1) - start);
+            self.stored.append(Access::Scan, range, &mut stored).await?;
+            debug_assert_eq!(stored.len() as u64, range.1, "the chunks {first}..{end} as stored");
+        }
+        Ok(stored)
+    }
+
+    /// The data of what [`packed`](Self::packed) returned.
+    ///
+    /// Errors: `Corrupt` for a damaged chunk.
+    pub(super) fn unpack(&self, (from, to): (u64, u64), stored: &[u8]) -> Result<Vec<u8>> {
+        let mut out = Vec::with_capacity(to.saturating_sub(from) as usize);
+        self.decompress_all(self.chunks(from, to), stored, &mut out)?;
+        Ok(out)
+    }
+
+    /// Appends the content of the chunks from `first` to before `end`, given as they are stored.
+    fn decompress_all(
+        &self,
+        (first, end): (u64, u64),
+        stored: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let mut rest = stored;
+        for number in first..end {
+            let chunk = self.info.chunk(number);
+            let (bytes, behind) = rest.split_at((chunk.stored_bytes + CRC_BYTES) as usize);
+            self.decompress(chunk, bytes, out)?;
+            rest = behind;
+        }
+        debug_assert!(rest.is_empty(), "bytes behind the chunks {first}..{end}");
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use super::begun::Begun;
 use crate::cache::{Keep, Page, PageCache, PagedFile};
 use crate::checksum::{Crc32, crc32};
 use crate::config::PAGE_BYTES;
@@ -47,7 +48,10 @@ impl From<Written> for Pages {
 pub(crate) struct FileWriter {
     file: Rc<dyn DiskFile>,
     buffer: Option<AlignedBuffer>,
-    /// Bytes already written to the file.
+    /// The piece before, which the disk may still be writing: mostly it has ended by the time that
+    /// the next one is gathered.
+    behind: Option<Begun<(Result<()>, AlignedBuffer)>>,
+    /// Bytes already given to the file.
     flushed: u64,
     whole: Crc32,
     written: Written,
@@ -61,6 +65,7 @@ impl FileWriter {
         Ok(FileWriter {
             file,
             buffer,
+            behind: None,
             flushed: 0,
             whole: Crc32::new(),
             written: Written::default(),
@@ -84,11 +89,11 @@ impl FileWriter {
             if bytes.is_empty() {
                 return Ok(());
             }
-            self.flush().await?;
+            self.flush(false).await?;
         }
     }
 
-    async fn flush(&mut self) -> Result<()> {
+    async fn flush(&mut self, is_last: bool) -> Result<()> {
         let mut buffer = self.buffer.take().expect("a writer that failed is not used again");
         let (length, at) = (buffer.len(), self.flushed);
         assert!(at.is_multiple_of(CHUNK_BYTES as u64), "{length} bytes go to {at}, in a chunk");
@@ -98,17 +103,34 @@ impl FileWriter {
         let padded = length.next_multiple_of(PAGE_BYTES);
         buffer.set_len(padded);
         buffer[length..].fill(0);
-        let (result, mut buffer) = self.file.write_at(self.flushed, buffer).await;
-        result?;
+        // One at a time: a writer has two buffers at most.
+        let spare = self.wait_behind().await?;
+        debug_assert!(self.behind.is_none(), "two pieces of a file are being written");
+        let file = self.file.clone();
+        let write = async move { file.write_at(at, buffer).await };
+        self.behind = Some(Begun::new(write).await);
         self.flushed += length as u64;
-        buffer.set_len(0);
-        self.buffer = Some(buffer);
+        self.buffer = Some(match spare {
+            Some(spare) => spare,
+            None if is_last => AlignedBuffer::with_capacity(0),
+            None => AlignedBuffer::with_capacity(WRITE_BYTES),
+        });
         Ok(())
+    }
+
+    /// Waits for the piece before, and returns its buffer, empty.
+    async fn wait_behind(&mut self) -> Result<Option<AlignedBuffer>> {
+        let Some(behind) = self.behind.take() else { return Ok(None) };
+        let (result, mut buffer) = behind.end().await.ok_or(Error::Closed)?;
+        result?;
+        buffer.set_len(0);
+        Ok(Some(buffer))
     }
 
     /// Writes what is left, sets the true size and syncs.
     pub(crate) async fn finish(mut self) -> Result<Written> {
-        self.flush().await?;
+        self.flush(true).await?;
+        self.wait_behind().await?;
         self.file.truncate(self.flushed).await?;
         self.file.sync().await?;
         let (size, pages) = (self.flushed, self.written.pages.len() as u64);

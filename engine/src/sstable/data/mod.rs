@@ -1,5 +1,6 @@
 //! Files of SSTables as bytes: written in pieces, read with every page checked, compressed or not.
 
+mod begun;
 pub(crate) mod compressed;
 pub(crate) mod file;
 pub(crate) mod window;

@@ -1,21 +1,18 @@
 //! A piece of a file in memory that a reader moves along, and what kind of file it may be.
 
 use std::fmt;
-use std::future::poll_fn;
 use std::ops::Deref;
 use std::path::Path;
 use std::rc::Rc;
-use std::task::Poll;
 
-use futures::FutureExt;
-use futures::future::LocalBoxFuture;
-
+use super::begun::Begun;
 use super::compressed::CompressedFile;
 use super::file::{Access, CheckedFile, READ_BYTES_MAX, SCAN_BYTES_MAX};
 use crate::admission::BufferCharge;
 use crate::cache::{Keep, Page};
 use crate::config::PAGE_BYTES;
 use crate::error::{Error, Result};
+use crate::io;
 use crate::sstable::format::coding::Fault;
 
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -167,40 +164,43 @@ fn shrink(bytes: &mut Vec<u8>) {
 
 /// What comes behind a window, being read while others use the window.
 struct Ahead {
+    content: Content,
     from: u64,
     to: u64,
-    reading: LocalBoxFuture<'static, Result<Vec<u8>>>,
-    /// It has been read.
-    read: Option<Result<Vec<u8>>>,
+    /// As it is stored.
+    reading: Begun<Result<Vec<u8>>>,
 }
 
 impl Ahead {
-    /// Begins to read `from..to`: what is asked for goes on by itself once it was looked at.
+    /// Begins to read `from..to`, which goes on by itself.
     async fn begin(content: Content, (from, to): (u64, u64)) -> Self {
         debug_assert!(from < to, "nothing is read ahead at {from}");
-        let reading = async move {
-            let mut bytes = Vec::new();
-            content.append(Access::Scan, (from, to), &mut bytes).await?;
-            Ok(bytes)
+        let reading = match content.clone() {
+            Content::Plain(file) => {
+                let mut bytes = Vec::new();
+                Begun::new(async move {
+                    let range = (from, to - from);
+                    file.append(Access::Scan, range, &mut bytes).await.map(|()| bytes)
+                })
+                .await
+            }
+            Content::Compressed(file) => {
+                Begun::new(async move { file.packed((from, to)).await }).await
+            }
         };
-        let mut reading = reading.boxed_local();
-        let read = poll_fn(|context| match reading.poll_unpin(context) {
-            Poll::Ready(read) => Poll::Ready(Some(read)),
-            Poll::Pending => Poll::Ready(None),
-        });
-        let read = read.await;
-        Ahead { from, to, reading, read }
+        Ahead { content, from, to, reading }
     }
 
     async fn take(self) -> Result<Vec<u8>> {
-        let wanted = self.to - self.from;
-        let read = match self.read {
-            Some(read) => read,
-            None => self.reading.await,
+        let stored = self.reading.end().await.ok_or(Error::Closed)??;
+        let bytes = match &self.content {
+            Content::Plain(_) => stored,
+            Content::Compressed(file) => file.unpack((self.from, self.to), &stored)?,
         };
-        let bytes = read.as_ref().map_or(wanted, |bytes| bytes.len() as u64);
-        debug_assert_eq!(bytes, wanted, "bytes that were read ahead from {} on", self.from);
-        read
+        let wanted = self.to - self.from;
+        let found = bytes.len() as u64;
+        debug_assert_eq!(found, wanted, "bytes that were read ahead from {} on", self.from);
+        Ok(bytes)
     }
 }
 
@@ -216,7 +216,8 @@ pub(crate) struct Window {
     ahead_at_first: u64,
     /// Nothing is read but what is needed.
     is_careful: bool,
-    /// Whether a long scan reads what comes next while the piece at hand is used.
+    /// Whether a long scan reads what comes next while the piece at hand is used, also while
+    /// queries have the disk.
     looks_ahead: bool,
     next: Option<Ahead>,
     /// What the read that moves it is charged for it.
@@ -243,7 +244,8 @@ impl Window {
         }
     }
 
-    /// As it is, but that a long scan reads the next piece while the one at hand is used, or not.
+    /// As it is, but that a long scan reads the next piece while the one at hand is used, or does
+    /// so only while queries leave the disk alone.
     pub(crate) fn looking_ahead(self, looks_ahead: bool) -> Self {
         Window { looks_ahead, ..self }
     }
@@ -352,7 +354,8 @@ impl Window {
         let to = (from + SCAN_BYTES_MAX).next_multiple_of(self.content.unit_bytes());
         let to = to.min(self.content.size());
         let is_long = self.access == Access::Scan && self.ahead_bytes == SCAN_BYTES_MAX;
-        if self.looks_ahead && is_long && !self.is_careful && to <= limit && from < to {
+        let is_wanted = is_long && !self.is_careful && to <= limit && from < to;
+        if is_wanted && (self.looks_ahead || io::queries_rest()) {
             self.next = Some(Ahead::begin(self.content.clone(), (from, to)).await);
         }
     }
@@ -485,6 +488,7 @@ impl Window {
 mod tests {
     use std::path::PathBuf;
 
+    use futures::FutureExt;
     use futures::executor::block_on;
 
     use super::super::file::Checks;
@@ -493,6 +497,8 @@ mod tests {
     use crate::cache::PageCache;
     use crate::checksum::crc32;
     use crate::clock::SimulatedClock;
+    use crate::config::IO_QUERIES_REST;
+    use crate::io::{Class, IoQueue, Kind, Scheduler};
     use crate::policy::admission::ReadClass;
     use crate::policy::event::EntryKind;
     use crate::sstable::tests::memory_disk::MemoryDisk;
@@ -565,6 +571,32 @@ mod tests {
                 }
                 (ended, _) => panic!("damaged {damaged:?}: {ended:?} at {at}"),
             }
+        }
+    }
+
+    #[test]
+    fn a_scan_in_the_background_reads_ahead_while_queries_leave_the_disk_alone() {
+        let clock = SimulatedClock::new(0);
+        let sleep = Box::new(|_| futures::future::pending().boxed_local());
+        let queue = IoQueue::new(Scheduler::unmeasured(1), clock.clone(), sleep);
+        let size = 4 << 20;
+        for (looks_ahead, wanted) in [(false, [true, false, false, true]), (true, [true; 4])] {
+            let mut window = window(size, Access::Scan).looking_ahead(looks_ahead);
+            let mut at = 0;
+            let mut reads_ahead = || {
+                for _ in 0..3 {
+                    block_on(window.advance(at, SCAN_BYTES_MAX, size)).unwrap();
+                    at += SCAN_BYTES_MAX;
+                }
+                window.next.is_some()
+            };
+            let alone = reads_ahead();
+            let query = block_on(queue.admit(Class::Query, Kind::Read, PAGE_BYTES));
+            let beside = reads_ahead();
+            drop(query);
+            let soon_after = reads_ahead();
+            clock.advance(IO_QUERIES_REST);
+            assert_eq!([alone, beside, soon_after, reads_ahead()], wanted, "{looks_ahead}");
         }
     }
 

@@ -105,7 +105,7 @@ impl SstableSource {
         };
         SstableSource {
             index: Window::new(Content::Plain(table.index.clone()), index_access),
-            // A compaction leaves the disk to others meanwhile.
+            // A compaction leaves the disk to queries.
             data: Window::new(table.data.clone(), data_access).looking_ahead(*is_flat),
             table,
             slice: (*slice).clone(),

@@ -14,7 +14,7 @@ use crate::sstable::format::compression_info;
 
 /// A data file that grows.
 pub(super) enum DataWriter {
-    Plain(FileWriter),
+    Plain(Box<FileWriter>),
     Compressed(Box<ChunkWriter>),
 }
 
@@ -46,7 +46,7 @@ impl DataWriter {
         compression: Option<Compression>,
     ) -> Result<Self> {
         let file = FileWriter::create(disk, path).await?;
-        let Some(compression) = compression else { return Ok(DataWriter::Plain(file)) };
+        let Some(compression) = compression else { return Ok(DataWriter::Plain(Box::new(file))) };
         Ok(DataWriter::Compressed(Box::new(ChunkWriter {
             file,
             encoder: ChunkEncoder::new(compression),
