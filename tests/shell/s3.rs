@@ -7,14 +7,19 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
 use super::{CREATE, err, out, program};
 use crate::skip::skip;
 
 /// Name of the check in `.ci/allowed-skips`.
 const CHECK: &str = "object storage by S3";
-/// Rows of 512 characters that do not shrink: one SSTable of more than a part of an upload.
+/// Rows of 512 characters: one SSTable of more than a part of an upload.
 const ROWS: usize = 40_000;
+const PART_BYTES: u64 = 16 << 20;
+/// So long a server may take to begin.
+const START_SECONDS: u64 = 60;
 
 struct Server {
     process: Child,
@@ -34,21 +39,23 @@ impl Server {
             .spawn()
             .map_err(|error| format!("no Python: {error}"))?;
         let told = BufReader::new(process.stderr.take().unwrap());
-        let mut lines = told.lines().map_while(Result::ok);
-        let place = lines.find_map(|line| {
-            let (_, place) = line.split_once("Running on http://")?;
-            Some(place.trim().to_owned())
-        });
+        let (found, place) = std::sync::mpsc::channel();
         // What it says of each request is read, so that it need not wait for somebody to do so.
-        std::thread::Builder::new().spawn(move || lines.for_each(drop)).unwrap();
-        match place {
-            Some(at) => Ok(Server { process, at }),
-            None => {
-                let _ = process.kill();
-                let _ = process.wait();
-                Err("Python has no moto.server".to_owned())
+        let reads = move || {
+            for line in told.lines().map_while(Result::ok) {
+                if let Some((_, place)) = line.split_once("Running on http://") {
+                    let _ = found.send(place.trim().to_owned());
+                }
             }
+        };
+        std::thread::Builder::new().spawn(reads).unwrap();
+        let mut server = Server { process, at: String::new() };
+        match place.recv_timeout(Duration::from_secs(START_SECONDS)) {
+            Ok(at) => server.at = at,
+            Err(RecvTimeoutError::Disconnected) => return Err("Python has no moto.server".into()),
+            Err(error) => panic!("the server says nothing: {error}"),
         }
+        Ok(server)
     }
 
     fn create_bucket(&self, name: &str) {
@@ -86,6 +93,16 @@ impl Drop for Server {
     }
 }
 
+/// Bytes of the largest file below a folder.
+fn largest_file(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let bytes = |entry: std::fs::DirEntry| match entry.path().is_dir() {
+        true => largest_file(&entry.path()),
+        false => entry.metadata().unwrap().len(),
+    };
+    entries.map(bytes).max().unwrap_or(0)
+}
+
 #[test]
 fn a_snapshot_goes_to_s3_and_comes_back() {
     let server = match Server::start() {
@@ -95,32 +112,35 @@ fn a_snapshot_goes_to_s3_and_comes_back() {
     server.create_bucket("backups");
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
-    let sql =
-        |data: &str, text: &str| server.run(here, &["--data", data, "--mode", "csv", "-c", text]);
-    let long = "encode(sha512(cast(g AS text)), 'hex')";
+    let sql = |text: &str| server.run(here, &["--data", "db", "-c", text]);
+    let long = |n: usize| format!("encode(sha512(cast({n} * g AS text)), 'hex')");
+    let long = [1, 3, 5, 7].map(long).join(", ");
     let fill = format!(
         "INSERT INTO reading (station, at, value, note) \
-         SELECT 'a', g, g, concat({long}, reverse({long}), {long}, reverse({long})) \
-         FROM generate_series(1, {ROWS}) AS s(g)"
+         SELECT 'a', g, g, concat({long}) FROM generate_series(1, {ROWS}) AS s(g)"
     );
-    for text in [CREATE, &fill] {
-        let done = sql("db", text);
+    for text in [CREATE, &fill, "COMPACT reading"] {
+        let done = sql(text);
         assert_eq!(done.status.code(), Some(0), "{}", err(&done));
     }
     let snapshot = "SNAPSHOT TO 's3://backups/monday'";
-    let made = sql("db", snapshot);
+    let made = sql(snapshot);
     assert_eq!(made.status.code(), Some(0), "{}", err(&made));
     assert!(err(&made).starts_with("Snapshot of 1 table in 's3://backups/monday': 1 SSTable, "));
-    assert!(err(&sql("db", snapshot)).contains("monday is not empty, it has "));
+    assert!(err(&sql(snapshot)).contains("monday is not empty, it has "));
+
+    let bytes = largest_file(&here.join("db/data"));
+    assert!(bytes > PART_BYTES, "an upload in parts, of {bytes} bytes");
 
     let restore = |data: &str, from: &str| server.run(here, &["--data", data, "restore", from]);
     let restored = restore("new", "s3://backups/monday");
     assert_eq!(restored.status.code(), Some(0), "{}", err(&restored));
     let all =
         "SELECT count(*) AS rows, sum(value) AS sum, count(DISTINCT note) AS notes FROM reading";
-    let wanted = sql("db", all);
+    let read = |data: &str| server.run(here, &["--data", data, "--mode", "csv", "-c", all]);
+    let wanted = read("db");
     assert!(out(&wanted).starts_with(&format!("rows,sum,notes\n{ROWS},")), "{}", out(&wanted));
-    assert_eq!(out(&sql("new", all)), out(&wanted));
+    assert_eq!(out(&read("new")), out(&wanted));
 
     for (from, told) in [
         ("s3://backups/tuesday", "s3://backups/tuesday holds no snapshot"),
@@ -131,6 +151,6 @@ fn a_snapshot_goes_to_s3_and_comes_back() {
         assert!(err(&refused).contains(told), "{}", err(&refused));
     }
     assert!(!here.join("other").exists());
-    let refused = sql("db", "SNAPSHOT TO 's3://elsewhere/monday'");
+    let refused = sql("SNAPSHOT TO 's3://elsewhere/monday'");
     assert!(err(&refused).contains("NoSuchBucket"), "{}", err(&refused));
 }

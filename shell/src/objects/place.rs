@@ -19,7 +19,7 @@ const SCHEMES: &str =
     "s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or file:///folder";
 
 /// Where machines of a provider are told their keys: asked only where the environment has none.
-const TELLERS_OF_KEYS: [&str; 2] = ["169.254.169.254", "metadata.google.internal"];
+const TELLERS_OF_KEYS: [&str; 3] = ["169.254.169.254", "169.254.170.", "metadata.google.internal"];
 
 /// See the head of this file.
 pub(crate) struct Place {
@@ -103,7 +103,7 @@ impl Place {
                 }
                 _ => "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
             };
-            told.push_str("; the environment names no keys, and this machine is given none: set ");
+            told.push_str("; the environment names no keys, and this machine was told none: set ");
             told.push_str(names);
         }
         told
