@@ -289,6 +289,20 @@ fn options_of_policies_and_of_copy() {
     let Copy::From(copy) = &*copy else { panic!("{text}") };
     assert_eq!((copy.options.format, copy.options.on_error), (Format::Parquet, OnError::Skip));
     assert_eq!(copy.options.reject_file.as_deref(), Some("r"));
+    // As cqlsh has them.
+    for (text, has_header, delimiter) in [
+        ("COPY t FROM 'x' WITH HEADER = false", false, b','),
+        ("COPY t FROM 'x' WITH HEADER", true, b','),
+        ("COPY t FROM 'x' WITH HEADER AND DELIMITER = ';'", true, b';'),
+        ("COPY t (a, b) FROM 'x' WITH DELIMITER='|' AND HEADER=FALSE AND NULL='-'", false, b'|'),
+    ] {
+        let copy = own::<Copy>(text);
+        let Copy::From(copy) = &*copy else { panic!("{text}") };
+        assert_eq!((copy.options.header, copy.options.delimiter), (has_header, delimiter));
+    }
+    let told = error("COPY t TO 'x' WITH HEADER = true AND PAGESIZE = 100");
+    assert_eq!(told.span.map(|span| span.column), Some(38), "{told}");
+    assert!(told.help.is_some_and(|help| help.starts_with("leave it out")));
 }
 
 #[test]
@@ -303,6 +317,8 @@ fn syntax_errors_stand_at_the_token() {
         ("ALTER CACHE SHADOW POLICY = p WITH (size = 4)", 37),
         ("EXPLAIN POLICY", 15),
         ("COPY t INTO 'x'", 8),
+        ("COPY t TO 'x' WITH", 19),
+        ("COPY t TO 'x' WITH HEADER = true AND", 37),
         ("USE", 4),
         ("UPDATE t USING TTL x SET v = 1", 20),
         ("SELECT (1", 10),

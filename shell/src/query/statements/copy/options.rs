@@ -58,7 +58,24 @@ pub struct CopyTo {
     pub options: CopyOptions,
 }
 
-/// `[WITH] (NAME value, NAME = value, …)`; the format follows the file's name by default.
+/// Options of cqlsh that say how fast it asks a cluster, and nothing of the file.
+const PACE_OF_CQLSH: [&str; 12] = [
+    "chunksize",
+    "ingestrate",
+    "maxattempts",
+    "maxbatchsize",
+    "maxrequests",
+    "minbatchsize",
+    "numprocesses",
+    "pagesize",
+    "pagetimeout",
+    "ratefile",
+    "reportfrequency",
+    "configfile",
+];
+
+/// `[WITH] (NAME value, NAME = value, …)`, or `WITH NAME = value AND NAME = value …` as in cqlsh;
+/// the format follows the file's name by default.
 pub(super) fn options(cursor: &mut Cursor<'_>, file: &str) -> Result<CopyOptions> {
     let is_parquet = file.to_lowercase().ends_with(".parquet");
     let mut options = CopyOptions {
@@ -71,23 +88,32 @@ pub(super) fn options(cursor: &mut Cursor<'_>, file: &str) -> Result<CopyOptions
         ttl: None,
     };
     let with = cursor.take_word("with");
-    if with || cursor.peek() == Some(&Token::LParen) {
+    let is_list = cursor.peek() == Some(&Token::LParen);
+    if is_list || (with && !matches!(cursor.peek(), Some(Token::Word(_)))) {
         cursor.parenthesised(|cursor| option(cursor, &mut options))?;
+    } else if with {
+        option(cursor, &mut options)?;
+        while cursor.take_word("and") {
+            option(cursor, &mut options)?;
+        }
     }
     Ok(options)
 }
 
 fn option(cursor: &mut Cursor<'_>, options: &mut CopyOptions) -> Result<()> {
     let name = cursor.name("an option")?;
-    cursor.take(&Token::Eq);
+    let has_sign = cursor.take(&Token::Eq);
     let span = cursor.span();
+    let stands_alone = match cursor.peek() {
+        None | Some(Token::Comma | Token::RParen) => true,
+        Some(Token::Word(word)) => word.value.eq_ignore_ascii_case("and"),
+        Some(_) => false,
+    };
     // HEADER alone means HEADER true.
-    let value =
-        if name.value == "header" && matches!(cursor.peek(), Some(Token::Comma | Token::RParen)) {
-            "true".to_owned()
-        } else {
-            cursor.option_value()?
-        };
+    let value = match name.value == "header" && !has_sign && stands_alone {
+        true => "true".to_owned(),
+        false => cursor.option_value()?,
+    };
     let wrong = |wanted: &str| {
         QueryError::invalid(format!("option {} takes {wanted}, not '{value}'", name.value)).at(span)
     };
@@ -122,8 +148,14 @@ fn option(cursor: &mut Cursor<'_>, options: &mut CopyOptions) -> Result<()> {
                 _ => return Err(wrong("abort or skip")),
             }
         }
-        "reject_file" => options.reject_file = Some(value),
+        "reject_file" | "errfile" => options.reject_file = Some(value),
         "ttl" => options.ttl = Some(value.parse().map_err(|_| wrong("a number of seconds"))?),
+        unknown if PACE_OF_CQLSH.contains(&unknown) => {
+            let message = format!("COPY has no option {}", unknown.to_uppercase());
+            return Err(QueryError::unsupported(message)
+                .at(name.span)
+                .with_help("leave it out: it says how fast cqlsh asks a cluster"));
+        }
         unknown => {
             let error = QueryError::not_found("option", unknown, OPTIONS).at(name.span);
             let help = format!("options are {}", OPTIONS.join(", ").to_uppercase());
