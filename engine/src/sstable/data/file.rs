@@ -89,11 +89,13 @@ impl FileWriter {
             if bytes.is_empty() {
                 return Ok(());
             }
-            self.flush(false).await?;
+            let spare = self.flush().await?;
+            self.buffer = Some(spare.unwrap_or_else(|| AlignedBuffer::with_capacity(WRITE_BYTES)));
         }
     }
 
-    async fn flush(&mut self, is_last: bool) -> Result<()> {
+    /// Has what was gathered written, and returns the buffer of the piece before, empty.
+    async fn flush(&mut self) -> Result<Option<AlignedBuffer>> {
         let mut buffer = self.buffer.take().expect("a writer that failed is not used again");
         let (length, at) = (buffer.len(), self.flushed);
         assert!(at.is_multiple_of(CHUNK_BYTES as u64), "{length} bytes go to {at}, in a chunk");
@@ -110,12 +112,7 @@ impl FileWriter {
         let write = async move { file.write_at(at, buffer).await };
         self.behind = Some(Begun::new(write).await);
         self.flushed += length as u64;
-        self.buffer = Some(match spare {
-            Some(spare) => spare,
-            None if is_last => AlignedBuffer::with_capacity(0),
-            None => AlignedBuffer::with_capacity(WRITE_BYTES),
-        });
-        Ok(())
+        Ok(spare)
     }
 
     /// Waits for the piece before, and returns its buffer, empty.
@@ -129,7 +126,7 @@ impl FileWriter {
 
     /// Writes what is left, sets the true size and syncs.
     pub(crate) async fn finish(mut self) -> Result<Written> {
-        self.flush(true).await?;
+        self.flush().await?;
         self.wait_behind().await?;
         self.file.truncate(self.flushed).await?;
         self.file.sync().await?;

@@ -104,6 +104,26 @@ impl Content {
             Content::Compressed(file) => file.read_into(access, (from, to), out).await,
         }
     }
+
+    /// The bytes from `from` to `to` as they are stored, read past the page cache.
+    async fn packed(&self, (from, to): (u64, u64)) -> Result<Vec<u8>> {
+        match self {
+            Content::Plain(file) => {
+                let mut bytes = Vec::new();
+                file.append(Access::Scan, (from, to - from), &mut bytes).await?;
+                Ok(bytes)
+            }
+            Content::Compressed(file) => file.packed((from, to)).await,
+        }
+    }
+
+    /// What [`packed`](Self::packed) returned, as a reader sees it.
+    fn unpack(&self, range: (u64, u64), stored: Vec<u8>) -> Result<Vec<u8>> {
+        match self {
+            Content::Plain(_) => Ok(stored),
+            Content::Compressed(file) => file.unpack(range, &stored),
+        }
+    }
 }
 
 /// What a window holds.
@@ -175,28 +195,14 @@ impl Ahead {
     /// Begins to read `from..to`, which goes on by itself.
     async fn begin(content: Content, (from, to): (u64, u64)) -> Self {
         debug_assert!(from < to, "nothing is read ahead at {from}");
-        let reading = match content.clone() {
-            Content::Plain(file) => {
-                let mut bytes = Vec::new();
-                Begun::new(async move {
-                    let range = (from, to - from);
-                    file.append(Access::Scan, range, &mut bytes).await.map(|()| bytes)
-                })
-                .await
-            }
-            Content::Compressed(file) => {
-                Begun::new(async move { file.packed((from, to)).await }).await
-            }
-        };
+        let packed = content.clone();
+        let reading = Begun::new(async move { packed.packed((from, to)).await }).await;
         Ahead { content, from, to, reading }
     }
 
     async fn take(self) -> Result<Vec<u8>> {
         let stored = self.reading.end().await.ok_or(Error::Closed)??;
-        let bytes = match &self.content {
-            Content::Plain(_) => stored,
-            Content::Compressed(file) => file.unpack((self.from, self.to), &stored)?,
-        };
+        let bytes = self.content.unpack((self.from, self.to), stored)?;
         let wanted = self.to - self.from;
         let found = bytes.len() as u64;
         debug_assert_eq!(found, wanted, "bytes that were read ahead from {} on", self.from);

@@ -58,8 +58,8 @@ pub struct CopyTo {
     pub options: CopyOptions,
 }
 
-/// Options of cqlsh that say how fast it asks a cluster, and nothing of the file.
-const PACE_OF_CQLSH: [&str; 12] = [
+/// Options that tune cqlsh itself, and say nothing of the file.
+const TUNING_OF_CQLSH: [&str; 12] = [
     "chunksize",
     "ingestrate",
     "maxattempts",
@@ -150,11 +150,11 @@ fn option(cursor: &mut Cursor<'_>, options: &mut CopyOptions) -> Result<()> {
         }
         "reject_file" | "errfile" => options.reject_file = Some(value),
         "ttl" => options.ttl = Some(value.parse().map_err(|_| wrong("a number of seconds"))?),
-        unknown if PACE_OF_CQLSH.contains(&unknown) => {
+        unknown if TUNING_OF_CQLSH.contains(&unknown) => {
             let message = format!("COPY has no option {}", unknown.to_uppercase());
             return Err(QueryError::unsupported(message)
                 .at(name.span)
-                .with_help("leave it out: it says how fast cqlsh asks a cluster"));
+                .with_help("leave it out: it tunes cqlsh itself, and says nothing of the file"));
         }
         unknown => {
             let error = QueryError::not_found("option", unknown, OPTIONS).at(name.span);
