@@ -394,8 +394,8 @@ impl Table {
                 sources.push(cached);
             }
             // A scan pushes nothing out: it brings in what there is room for.
-            PartitionRange::Tokens { .. }
-                if *range == PartitionRange::full()
+            PartitionRange::Tokens { min, max }
+                if min <= max
                     && slice.ranges == [ClusteringRange::full()]
                     && !past_cache
                     && !salvages
@@ -403,7 +403,8 @@ impl Table {
                     && !sstables.0.iter().any(|live| live.is_shared) =>
             {
                 let generation = self.generation.get();
-                sources.push(self.rows.scan(slice.direction, sstables, generation));
+                let stretch = (*min, *max);
+                sources.push(self.rows.scan(stretch, slice.direction, sstables, generation));
             }
             _ => sources.extend(self.files(&sstables.0, range, slice, past_cache)),
         }

@@ -7,6 +7,7 @@
 
 mod entries;
 mod fill;
+mod gaps;
 mod handle;
 mod merge;
 mod pace;

@@ -10,10 +10,10 @@
 //! is absent, and nobody asks the SSTables for it. A flush brings what it has in a known gap into
 //! the cache, or forgets the gap.
 //!
-//! A scan of the whole ring takes whole partitions from the cache and reads the rest from the
-//! SSTables in one stream. It leaves the stream for the cache only if the known part is worth
-//! another stream behind it, or is all that remains. So whatever the cache has lost, the scan reads
-//! little more than one past the cache.
+//! A scan of the ring, or of a stretch of it, takes whole partitions from the cache and reads the
+//! rest from the SSTables in one stream. It leaves the stream for the cache only if the known part
+//! is worth another stream behind it, or is all that remains. So whatever the cache has lost, the
+//! scan reads little more than one past the cache.
 //!
 //! A short partition that is in memory is handed over without a read of its own. The scan looks at
 //! some partitions at once, so that what they point to is fetched side by side.
@@ -33,7 +33,7 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
 use super::fill::{Population, Target};
-use super::pace::FillPace;
+use super::pace::{FillPace, SCANS_PER_USE, turn_of};
 use super::read::CachedRead;
 use super::tree::{NO_SLOT, Out, PASSED_AT_ONCE_MAX, Version};
 use super::{Handle, RowCache, Underlying};
@@ -58,97 +58,36 @@ const PASSED_MIN: usize = if cfg!(test) { 1 } else { 4 };
 const PASSED_MAX: usize = if cfg!(test) { 2 } else { 256 };
 /// Partitions that a scan of the cache has at hand, once it came to as many short ones.
 const AT_HAND_MAX: usize = if cfg!(test) { 3 } else { 32 };
-/// One scan in so many tells the policy that it used the rows of a short partition; which one,
-/// their slots say. That all rows are scanned says little of each, and to tell of all of them
-/// takes a tenth of the time of a scan.
-const SCANS_PER_USE: u32 = 8;
 /// Partitions between two of a file whose gaps become known in one step.
 const LINKED_AT_ONCE_MAX: usize = 256;
 
 impl RowCache {
-    /// Whether the SSTables are known to lack a key that has no entry.
-    pub(super) fn is_known_absent(&self, key: &PartitionKey) -> bool {
-        if !self.has_continuity.get() {
-            return false;
-        }
-        match self.after(Some(key)) {
-            Some(next) => next.is_known_before.get(),
-            None => self.is_end_known.get(),
-        }
-    }
-
-    /// The first cached partition behind a key; of all without one.
-    fn after(&self, key: Option<&PartitionKey>) -> Option<Rc<Handle>> {
-        let partitions = self.partitions.borrow();
-        let from = key.map_or(Bound::Unbounded, Bound::Excluded);
-        partitions.range((from, Bound::Unbounded)).next().cloned()
-    }
-
-    /// Forgets that anything is known of the gap in which a key without an entry lies.
-    pub(super) fn forget_gap(&self, key: &PartitionKey) {
-        if !self.has_continuity.get() {
-            return;
-        }
-        match self.after(Some(key)) {
-            Some(next) => next.is_known_before.set(false),
-            None => self.is_end_known.set(false),
-        }
-    }
-
-    /// Keeps a partition that a flush brings to a known gap; where there is no room for it the gap
-    /// is forgotten.
-    pub(super) fn add_to_known_gap(
-        &self,
-        key: &PartitionKey,
-        generation: u64,
-    ) -> Option<(Rc<Handle>, Rc<Version>)> {
-        if !self.is_known_absent(key) {
-            return None;
-        }
-        debug_assert!(!self.partitions.borrow().contains_key(key), "a partition comes in once");
-        let version = Version::new(None, None, NO_SLOT, true);
-        let arrival = Arrival::Written;
-        let added = self.add_partition(Rc::new(key.clone()), version, generation, arrival);
-        if added.is_none() {
-            self.forget_gap(key);
-        }
-        added
-    }
-
-    /// Of up to `max` gaps between partitions, how many are known, and how many were looked at.
-    pub(super) fn ring_continuity(&self, max: usize) -> (u64, u64) {
-        let partitions = self.partitions.borrow();
-        let gaps = partitions.values().map(|handle| handle.is_known_before.get());
-        let (mut known, mut seen) = (0, 0);
-        for is_known in gaps.chain([self.is_end_known.get()]).take(max) {
-            known += u64::from(is_known);
-            seen += 1;
-        }
-        (known, seen)
-    }
-
-    /// Reads every partition whole, in ring order: what is known from memory, else from
-    /// `underlying`, the set of SSTables number `generation`.
+    /// Reads every partition whole that lies between two tokens, both included, in ring order: what
+    /// is known from memory, else from `underlying`, the set of SSTables number `generation`.
     pub fn scan(
         &self,
+        (min, max): (Token, Token),
         direction: Direction,
         underlying: Rc<dyn Underlying>,
         generation: u64,
     ) -> Box<dyn FragmentSource> {
+        debug_assert!(min <= max, "a stretch of the ring goes up");
         let cache = self.own.upgrade().expect("who calls holds it");
         let slice = Slice::full(direction);
-        let worth = underlying.rows_per_opening(&PartitionRange::full()).max(1);
+        let worth = underlying.rows_per_opening(&PartitionRange::Tokens { min, max }).max(1);
+        let start = (min > Token::MIN).then(|| Rc::new(PartitionKey::first_of(min)));
         // A scan pushes nothing out.
         let pace = Rc::new(FillPace::new(underlying.entries(), cache.fill_min.get(), 0));
         let number = cache.scans.get();
         cache.scans.set(number.wrapping_add(1));
         Box::new(RingRead {
-            tells: number % SCANS_PER_USE,
+            tells: turn_of(number, (min, max) == (Token::MIN, Token::MAX)),
             cache,
             underlying,
             generation,
             slice,
-            last: None,
+            last: start,
+            max,
             state: State::Between,
             worth,
             pause: PASSED_MIN,
@@ -185,8 +124,8 @@ impl RowCache {
         }
     }
 
-    /// Looks at some partitions behind those that were looked at before.
-    fn look_on(&self, look: &mut Look, worth: usize) -> Seen {
+    /// Looks at some partitions behind those that were looked at before, as far as a token.
+    fn look_on(&self, look: &mut Look, max: Token, worth: usize) -> Seen {
         let partitions = self.partitions.borrow();
         let first = look.last.clone();
         let mut behind = partitions.range((Bound::Excluded(&*first), Bound::Unbounded));
@@ -197,6 +136,9 @@ impl RowCache {
             look.partitions += 1;
             if !handle.is_known_before.get() {
                 return Seen::Unknown;
+            }
+            if handle.key.token() > max {
+                return Seen::Enough;
             }
             let Some(entries) = handle.known_entries(worth) else { return Seen::Hole };
             look.rows += entries;
@@ -241,8 +183,10 @@ struct RingRead {
     underlying: Rc<dyn Underlying>,
     generation: u64,
     slice: Slice,
-    /// The partition that was passed last.
+    /// The partition that was passed last, or what stands before the first one.
     last: Option<Rc<PartitionKey>>,
+    /// The last token of the stretch.
+    max: Token,
     state: State,
     /// Known entries that are worth another stream behind them.
     worth: usize,
@@ -357,7 +301,9 @@ impl RingRead {
     fn turn(&mut self) -> State {
         if self.is_current() {
             match self.next() {
-                Some(next) if next.is_known_before.get() && self.is_whole(&next) => {
+                Some(next) if !next.is_known_before.get() => {}
+                Some(next) if next.key.token() > self.max => return State::Done,
+                Some(next) if self.is_whole(&next) => {
                     self.ahead.handles.clear();
                     self.ahead.at_once = 0;
                     return self.cached(&next.key);
@@ -368,6 +314,7 @@ impl RingRead {
         }
         self.ahead.handles.clear();
         let min = self.last.as_ref().map_or(Token::MIN, |last| last.token());
+        // As far as the partition behind the stretch: what lies between is known then.
         let range = PartitionRange::Tokens { min, max: Token::MAX };
         State::Below(Below {
             source: self.underlying.read(&range, &self.slice),
@@ -408,8 +355,10 @@ impl RingRead {
         debug_assert!(self.tells < SCANS_PER_USE, "a scan tells of some partitions");
         let (is_reversed, tells) = (self.slice.direction.is_reversed(), self.tells);
         while self.is_current() {
-            let next = self.next().filter(|next| next.is_known_before.get());
-            let Some(next) = next else { break };
+            let Some(next) = self.next().filter(|next| next.is_known_before.get()) else { break };
+            if next.key.token() > self.max {
+                break;
+            }
             let latest = next.latest.borrow().clone();
             let visited = latest.visit_short(|rows, slots, end_slot| {
                 debug_assert_eq!(rows.len(), slots.len(), "each row has a slot");
@@ -506,7 +455,8 @@ impl RingRead {
         State::Cached(Box::new(read.of_a_scan(self.pace.clone())))
     }
 
-    /// A partition of the files begins. False when the cache has it and more, and goes on.
+    /// A partition of the files begins. False when the cache has it and more, and goes on, and
+    /// where it lies behind the stretch.
     fn begin(&mut self, key: &Rc<PartitionKey>, head: Head<'_>) -> bool {
         let is_current = self.is_current();
         let State::Below(below) = &mut self.state else { unreachable!("a file was read") };
@@ -514,12 +464,17 @@ impl RingRead {
         if below.is_left_out {
             return true;
         }
-        if !is_current {
+        if !is_current && key.token() <= self.max {
             below.previous = None;
             self.last = Some(key.clone());
             return true;
         }
         if below.leaves {
+            self.state = State::Between;
+            return false;
+        }
+        if key.token() > self.max {
+            self.end(Some(key));
             return false;
         }
         self.last = Some(key.clone());
@@ -575,7 +530,7 @@ impl RingRead {
         let begin = || Look { last: key.clone(), partitions: 0, rows: 0 };
         let look = below.look.get_or_insert_with(begin);
         let before = look.partitions;
-        let seen = cache.look_on(look, self.worth);
+        let seen = cache.look_on(look, self.max, self.worth);
         let partitions = look.partitions;
         self.looked += partitions - before;
         match seen {
@@ -610,7 +565,6 @@ impl RingRead {
                         _ => None,
                     };
                     if !self.begin(key, (*deletion, static_row.as_ref())) {
-                        self.state = State::Between;
                         return false;
                     }
                 }
@@ -673,13 +627,13 @@ impl RingRead {
         Filled::Some
     }
 
-    /// The files have no more.
-    fn end(&mut self) {
+    /// The files have no more of the stretch: what comes next in them, where something does.
+    fn end(&mut self, next: Option<&PartitionKey>) {
         let is_current = self.is_current();
         if let State::Below(Below { previous: Some(previous), .. }) = &self.state
             && is_current
         {
-            self.cache.link_ring(previous.as_deref(), None);
+            self.cache.link_ring(previous.as_deref(), next);
         }
         self.state = State::Done;
     }
@@ -733,7 +687,7 @@ impl FragmentSource for RingRead {
                         let is_at_end = below.buffer.len() == held;
                         let wants_more = self.drain(out, goal, is_at_end);
                         if is_at_end && wants_more {
-                            self.end();
+                            self.end(None);
                         }
                     }
                     State::Short(_) | State::Between | State::Done => {}

@@ -51,8 +51,7 @@ pub enum Partitions {
     /// and disjoint. The whole shard is read, by way of the row cache: what lies elsewhere is
     /// little.
     Owned { shard: u32, ranges: Arc<[(Token, Token)]> },
-    /// Those of a shard that lie between two tokens, both included, in ring order. They are read
-    /// past the row cache.
+    /// Those of a shard that lie between two tokens, both included, in ring order.
     Tokens { shard: u32, min: Token, max: Token },
 }
 

@@ -10,6 +10,7 @@ mod ids;
 mod interleavings;
 mod short;
 mod stops;
+mod stretches;
 mod walks;
 mod world;
 
@@ -41,9 +42,11 @@ fn reads_equal_the_data_below_whatever_is_known_evicted_or_flushed() {
                 9 => {
                     let (expected, source) = world.open_scan();
                     same_scan(&read_all(source), &expected, &format!("seed {seed}, a scan"));
+                    let (expected, source) = world.open_some();
+                    same_scan(&read_all(source), &expected, &format!("seed {seed}, a stretch"));
                 }
                 10 => {
-                    let (expected, source) = world.open_scan();
+                    let (expected, source) = world.open_some();
                     readers.push((expected, source, VecDeque::new()));
                 }
                 8 if world.below(6) == 0 => {
@@ -242,7 +245,7 @@ fn an_error_at_any_read_leaves_nothing_that_is_not_true() {
             let mut is_whole = true;
             let sources = [
                 world.rows.read(&key, &slice, disk.clone(), generation),
-                world.rows.scan(slice.direction, disk.clone(), generation),
+                world.rows.scan(WHOLE, slice.direction, disk.clone(), generation),
                 world.rows.read(&key, &all, disk, generation),
             ];
             for source in sources {

@@ -19,9 +19,12 @@ use crate::mutation::{
 };
 use crate::schema::{
     ClusteringOrder, Column, ColumnId, ColumnKind, DataType, TableId, TableOptions, TableSchema,
+    Token,
 };
 
 pub(super) const KEYS: i32 = 20;
+/// The ring from its start to its end.
+pub(super) const WHOLE: (Token, Token) = (Token::MIN, Token::MAX);
 
 /// A memtable whose content is on its way into the cache: readers have it beside that.
 #[derive(Debug, Clone)]
@@ -542,7 +545,7 @@ impl World {
     ) -> Box<dyn FragmentSource> {
         match asked {
             Asked::One(key, slice) => self.rows.read(key, slice, below, self.generation),
-            Asked::All(direction) => self.rows.scan(*direction, below, self.generation),
+            Asked::All(direction) => self.rows.scan(WHOLE, *direction, below, self.generation),
         }
     }
 
@@ -585,11 +588,7 @@ impl World {
     /// A scan of everything, and what it must give.
     pub(super) fn open_scan(&mut self) -> (Vec<Fragment>, Box<dyn FragmentSource>) {
         let direction = if self.below(2) == 0 { Direction::Forward } else { Direction::Reversed };
-        let slice = Slice::full(direction);
-        let whole =
-            self.disk.data.iter().flat_map(|(key, data)| data.read(&self.schema, key, &slice));
-        let expected = whole.collect();
-        (expected, self.rows.scan(direction, self.disk.clone(), self.generation))
+        self.open_stretch(WHOLE, direction)
     }
 
     /// No partition of the disk lies where the cache says that there is none.
