@@ -127,7 +127,7 @@ fn source_message(source: &Source) -> Result<SourceMessage> {
             let node = NodeMessage { node: node.0, part: *part, parts: *parts };
             SourceMessage { node: Some(node), parts: Vec::new() }
         }
-        Source::Shard(_) => return Err(internal("shards are each node's own")),
+        Source::Shard { .. } => return Err(internal("shards are each node's own")),
     })
 }
 

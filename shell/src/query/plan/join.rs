@@ -24,7 +24,7 @@ use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, replace_children_if_necessary,
 };
 
-use super::union::{Changed, Curtain, View};
+use super::union::{Changed, Curtain, Told, View};
 
 /// Goes before sorts are planned.
 pub fn hang_curtains(plan: Arc<dyn ExecutionPlan>) -> Result<Changed> {
@@ -34,7 +34,7 @@ pub fn hang_curtains(plan: Arc<dyn ExecutionPlan>) -> Result<Changed> {
     for (at, input) in plan.children().into_iter().enumerate() {
         let view = view(input.equivalence_properties(), join_type, is_hashed, at == 0);
         inputs.push(match view {
-            Some(view) => Curtain::hang(Arc::clone(input), view, true)?,
+            Some(view) => Curtain::hang(Arc::clone(input), Told::Equivalences(view), true)?,
             None => Arc::clone(input),
         });
         is_changed |= view.is_some();

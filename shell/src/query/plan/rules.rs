@@ -13,7 +13,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use super::access::partition_limit::LimitPartitions;
 use super::access::stamp::ReadStamps;
-use super::access::{ExtremeRow, LookUp, OneRow, few_to_left};
+use super::access::{ByPartition, ExtremeRow, LookUp, OneRow, few_to_left, in_ring_order};
 use super::any_all::AsExistence;
 use super::correlated::LiftCorrelated;
 use super::filter::InForm;
@@ -170,6 +170,10 @@ pub fn physical(are_divided: bool) -> Result<Vec<Arc<dyn PhysicalOptimizerRule +
     rules.insert(at + 1, rule("show_constants_of_unions", union::draw_curtain));
     rules.insert(at, rule("hide_constants_of_unions", union::hang_curtain));
     rules.insert(at, rule("hide_from_joins", join::hang_curtains));
+    if !are_divided {
+        rules.insert(at, Arc::new(ByPartition));
+        rules.insert(at, rule("sort_by_token", in_ring_order));
+    }
     let at = place(rules.iter().map(|rule| rule.name()), JOIN_RULE)?;
     rules.insert(at + 1, rule("few_rows_to_left", few_to_left));
     rules.push(rule("measure_computed_columns", wide::measure));

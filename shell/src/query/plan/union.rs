@@ -15,7 +15,8 @@ use datafusion::physical_expr::{AcrossPartitions, EquivalenceProperties, Physica
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
+    PlanProperties,
 };
 
 /// An operator of a physical plan, changed or not.
@@ -28,7 +29,9 @@ pub fn hang_curtain(plan: Arc<dyn ExecutionPlan>) -> Result<Changed> {
         constants.iter().any(|c| c.across_partitions == AcrossPartitions::Heterogeneous)
     };
     match plan.is::<UnionExec>() && differ(&plan) {
-        true => Ok(Transformed::yes(Curtain::hang(plan, without_differing, false)?)),
+        true => {
+            Ok(Transformed::yes(Curtain::hang(plan, Told::Equivalences(without_differing), false)?))
+        }
         false => Ok(Transformed::no(plan)),
     }
 }
@@ -50,40 +53,72 @@ fn without_differing(known: &EquivalenceProperties) -> Result<EquivalencePropert
     Ok(told)
 }
 
+/// What of the properties of an input the planner is told otherwise.
+#[derive(Debug, Clone)]
+pub enum Told {
+    Equivalences(View),
+    /// That a hash of these keys divides it into streams.
+    Hashed(Vec<Arc<dyn PhysicalExpr>>),
+    /// Neither an order nor what divides it into streams.
+    Neither,
+}
+
 /// Its input, of which the planner is told otherwise than the input tells.
 #[derive(Debug)]
 pub struct Curtain {
     input: Arc<dyn ExecutionPlan>,
-    view: View,
+    told: Told,
     /// Whether it still hangs when the plan runs.
     is_kept: bool,
     properties: Arc<PlanProperties>,
 }
 
 impl Curtain {
-    /// A curtain before `input`, through which it is seen as `view` has it.
+    /// A curtain before `input`, through which it is seen as it is `told`.
     ///
-    /// Errors: those of `view`.
+    /// Errors: those of a view.
     pub fn hang(
         input: Arc<dyn ExecutionPlan>,
-        view: View,
+        told: Told,
         is_kept: bool,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let mut properties = (**input.properties()).clone();
-        properties.eq_properties = view(&properties.eq_properties)?;
-        Ok(Arc::new(Curtain { input, view, is_kept, properties: Arc::new(properties) }))
+        let own = (**input.properties()).clone();
+        let streams = own.partitioning.partition_count();
+        let properties = match &told {
+            Told::Equivalences(view) => {
+                let seen = view(&own.eq_properties)?;
+                own.with_eq_properties(seen)
+            }
+            Told::Hashed(keys) => own.with_partitioning(Partitioning::Hash(keys.clone(), streams)),
+            Told::Neither => {
+                let mut seen = own.eq_properties.clone();
+                seen.clear_orderings();
+                own.with_partitioning(Partitioning::UnknownPartitioning(streams))
+                    .with_eq_properties(seen)
+            }
+        };
+        Ok(Arc::new(Curtain { input, told, is_kept, properties: Arc::new(properties) }))
     }
 }
 
 impl DisplayAs for Curtain {
     fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Curtain")
+        f.write_str(self.name())?;
+        if let Told::Hashed(keys) = &self.told {
+            let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
+            write!(f, ": {}", keys.join(", "))?;
+        }
+        Ok(())
     }
 }
 
 impl ExecutionPlan for Curtain {
     fn name(&self) -> &str {
-        "Curtain"
+        match self.told {
+            Told::Equivalences(_) => "Curtain",
+            Told::Hashed(_) => "EachPartition",
+            Told::Neither => "AllPartitions",
+        }
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
@@ -95,7 +130,7 @@ impl ExecutionPlan for Curtain {
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
+        vec![!matches!(self.told, Told::Neither)]
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
@@ -116,7 +151,7 @@ impl ExecutionPlan for Curtain {
         let input = children.pop().ok_or_else(|| {
             DataFusionError::Internal("a curtain hangs before one input".to_owned())
         })?;
-        Curtain::hang(input, self.view, self.is_kept)
+        Curtain::hang(input, self.told.clone(), self.is_kept)
     }
 
     fn execute(

@@ -2,7 +2,7 @@
 
 pub mod catalog;
 pub mod metrics;
-mod part;
+mod order;
 mod partition_limit;
 mod provider;
 pub mod pushdown;
@@ -12,15 +12,15 @@ mod selection;
 mod source;
 pub mod text;
 pub mod token;
+mod turned;
 pub mod views;
 mod wanted;
 
-pub use part::OnlyShard;
 pub use partition_limit::PartitionLimit;
 pub use provider::TideTable;
 pub use scan::TideScan;
 pub use scan_parts::ScanParts;
 pub use selection::Selection;
-pub use source::Source;
+pub use source::{OnlyShard, Source};
 pub use text::slices_text;
 pub use wanted::{Listener, WantedKeys, WantedValues};

@@ -18,11 +18,11 @@ use tidegate_engine::schema::ColumnId;
 use tidegate_engine::schema::table_schema::SchemaRef;
 use tidegate_engine::{Resource, RowFilter};
 
-use super::part::OnlyShard;
 use super::partition_limit::PartitionLimit;
 use super::pushdown::{self, Access, Keys, comparisons};
 use super::scan::{TideScan, table_arrow_schema};
 use super::selection::Selection;
+use super::source::OnlyShard;
 use crate::query::conjunction::all_of;
 use crate::query::engine::Engine;
 use crate::query::setting::bypasses_cache;
@@ -200,7 +200,8 @@ impl TideTable {
             predicate,
             limit,
         );
-        let scan = scan.filtered(row_filter).of_rows(rows);
+        let streams = state.config().target_partitions();
+        let scan = scan.filtered(row_filter).of_rows(rows, streams);
         let scan = scan.past_cache(bypasses_cache(state.config_options()));
         let scan = match OnlyShard::of(state.config()) {
             Some(OnlyShard(shard)) => scan.of_shard(shard),

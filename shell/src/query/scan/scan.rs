@@ -1,10 +1,7 @@
 //! The physical plan of a read: which shards, which slice, which direction, and what is checked on
 //! the way out.
 //!
-//! Invariant: rows leave in the order that the plan's properties claim. A stream that reads one
-//! partition is in clustering order, forward or reversed; a stream that reads more has no order.
-//! What is constant in one stream only is claimed nowhere: it helps to find out whether a wanted
-//! order holds in each stream, and then that order is claimed as it was asked for.
+//! Invariant: rows leave in the order that the plan's properties claim (`order.rs`).
 //! Conditions that a slice cannot say are checked here, before the limit is counted, so that a
 //! reversed page with such a condition is still read as a page.
 
@@ -15,28 +12,21 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::compute::{SortOptions, concat_batches};
+use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef as ArrowSchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, Statistics};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::expressions::{Column as PhysicalColumn, Literal};
-use datafusion::physical_expr::{
-    AcrossPartitions, ConstExpr, EquivalenceProperties, PhysicalExpr, PhysicalSortExpr,
-    ScalarFunctionExpr,
-};
-use datafusion::physical_plan::execution_plan::{
-    Boundedness, EmissionType, SchedulingType, apply_expression_roots,
-};
+use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::execution_plan::apply_expression_roots;
 use datafusion::physical_plan::filter::batch_filter;
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, MetricBuilder, MetricsSet, RecordOutput,
 };
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
-    SortOrderPushdownResult,
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SortOrderPushdownResult,
 };
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
@@ -44,23 +34,21 @@ use tidegate_engine::batch::arrow_schema;
 use tidegate_engine::mutation::{ClusteringRange, Direction, Slice};
 use tidegate_engine::probe::Probe;
 use tidegate_engine::schema::table_schema::SchemaRef;
-use tidegate_engine::schema::{
-    ClusteringOrder, ColumnId, DataType, PartitionKey, TableSchema, Token,
-};
+use tidegate_engine::schema::{ColumnId, PartitionKey, TableSchema, Token};
 use tidegate_engine::{
     BatchStream, ManyTombstones, NodeId, Partitions, ReadCommand, RowFilter, Terms,
 };
 
 use super::metrics::ScanMetrics;
+use super::order::properties;
 use super::partition_limit::{FirstRows, PartitionLimit};
-use super::pushdown::{Access, Part, is_ordered_alike};
+use super::pushdown::{Access, Part};
 use super::selection::Selection;
-use super::source::{KEY_STREAMS_MAX, Read, Source, sources};
+use super::source::{KEY_STREAMS_MAX, Read, Source, divided, sources};
 use super::text::{ReadText, keys_text, ranges_text, slices_text};
 use super::wanted::{WantedKeys, WantedValues};
 use crate::query::engine::Engine;
 use crate::query::setting::terms_under;
-use crate::query::types::identifier::{Kind, ordered_by};
 
 /// One row in so many is taken to pass a condition of which nothing is known, as DataFusion does.
 const SHARE: u64 = 5;
@@ -176,9 +164,17 @@ impl TideScan {
         TideScan { joined, metrics: ScanMetrics::default(), ..self.clone() }
     }
 
-    /// A scan of a table that has about so many rows.
-    pub fn of_rows(self, table_rows: Option<u64>) -> Self {
-        TideScan { table_rows, ..self }
+    /// A scan of a table that has about so many rows, in up to so many streams where they are many.
+    pub fn of_rows(self, table_rows: Option<u64>, streams: usize) -> Self {
+        let scan = TideScan { table_rows, ..self };
+        let rows = scan.rows_about().unwrap_or(0);
+        match divided(&scan.sources, streams, rows) {
+            None => scan,
+            Some(sources) => {
+                let scan = TideScan { sources: sources.into(), ..scan };
+                scan.with_direction(scan.direction)
+            }
+        }
     }
 
     /// How many rows come of a scan of all partitions, about: enough to tell which side of a join
@@ -201,9 +197,9 @@ impl TideScan {
         let mut sources = Vec::new();
         for source in self.sources.iter() {
             match source {
-                Source::Shard(own) if *own == shard => sources.push(source.clone()),
+                Source::Shard { shard: own, .. } if *own == shard => sources.push(source.clone()),
                 // Results have no parts in a cluster.
-                Source::Shard(_) | Source::Node { .. } => {}
+                Source::Shard { .. } | Source::Node { .. } => {}
                 Source::Parts(parts) => {
                     let is_here = |key: &&PartitionKey| self.database.shard_of(key) == shard;
                     let here = |part: &Part| part.keys.iter().filter(is_here).cloned().collect();
@@ -231,34 +227,6 @@ impl TideScan {
             metrics: ScanMetrics::default(),
             ..self.clone()
         }
-    }
-
-    /// An order with columns for the orders of what they name; `None` where a UUID or address is to
-    /// be ordered as text.
-    fn by_columns(&self, order: &[PhysicalSortExpr]) -> Option<Vec<PhysicalSortExpr>> {
-        let type_of = |expr: &Arc<dyn PhysicalExpr>| {
-            let column = expr.downcast_ref::<PhysicalColumn>();
-            let id = column.and_then(|column| self.selection.output().get(column.index()))?;
-            Some(&self.table.column(*id).ty)
-        };
-        let is_named = |ty: &DataType| Kind::of_type(ty).is_some();
-        let by_order = |sort: &PhysicalSortExpr| {
-            let call = sort.expr.downcast_ref::<ScalarFunctionExpr>()?;
-            let (kind, argument) = (ordered_by(call.name())?, call.args().first()?);
-            (type_of(argument) == Some(&kind.data_type())).then(|| Arc::clone(argument))
-        };
-        let by_column = |sort: &PhysicalSortExpr| match by_order(sort) {
-            Some(expr) => Some(PhysicalSortExpr { expr, options: sort.options }),
-            None => (!type_of(&sort.expr).is_some_and(is_named)).then(|| sort.clone()),
-        };
-        order.iter().map(by_column).collect()
-    }
-
-    /// A scan that claims an order which each of its streams has.
-    fn with_order(self, order: &[PhysicalSortExpr]) -> Self {
-        let mut properties = (*self.properties).clone();
-        properties.eq_properties.add_ordering(order.iter().cloned());
-        TideScan { properties: Arc::new(properties), ..self }
     }
 
     /// Counts rows of partitions behind the predicate, where there is one.
@@ -299,112 +267,6 @@ impl TideScan {
             past_cache: self.past_cache,
         }
     }
-}
-
-pub(super) fn properties(
-    table: &SchemaRef,
-    access: &Access,
-    selection: &Selection,
-    sources: &[Source],
-    direction: Direction,
-) -> PlanProperties {
-    let equivalence = equivalence(table, access, selection, sources, direction, Scope::Plan);
-    PlanProperties::new(
-        equivalence,
-        Partitioning::UnknownPartitioning(sources.len()),
-        EmissionType::Incremental,
-        Boundedness::Bounded,
-    )
-    .with_scheduling_type(SchedulingType::Cooperative)
-}
-
-/// Where equivalences are to hold.
-#[derive(Clone, Copy, PartialEq)]
-enum Scope {
-    /// In all streams together: what the plan claims.
-    ///
-    /// Constants are claimed with their values only: DataFusion 55.2 takes two columns of which it
-    /// knows no more than that they are constant for equal to each other, and a join forgets them.
-    ///
-    /// DataFusion takes a sort key that is constant in each stream out of sorts and merges alike,
-    /// although it differs between streams, and shares a TopK's filter on what is left among them:
-    /// <https://github.com/apache/datafusion/pull/23528>. So such constants are not claimed.
-    Plan,
-    /// In each stream by itself.
-    Stream,
-}
-
-/// Which output columns are constant and in what order rows come.
-fn equivalence(
-    table: &TableSchema,
-    access: &Access,
-    selection: &Selection,
-    sources: &[Source],
-    direction: Direction,
-    scope: Scope,
-) -> EquivalenceProperties {
-    let physical = |id: ColumnId| -> Option<Arc<dyn PhysicalExpr>> {
-        let at = selection.output().iter().position(|column| *column == id)?;
-        Some(Arc::new(PhysicalColumn::new(&table.column(id).name, at)))
-    };
-    let mut properties = EquivalenceProperties::new(selection.schema(table));
-    let one_key_each = sources.iter().all(Source::is_one_partition);
-    let mut constants = Vec::new();
-    if scope == Scope::Stream {
-        for id in &access.fixed {
-            if let Some(column) = physical(*id) {
-                constants.push(ConstExpr::new(column, AcrossPartitions::Uniform(None)));
-            }
-        }
-    }
-    if one_key_each && scope == Scope::Stream {
-        for id in table.partition_key_ids() {
-            if !access.fixed.contains(&id)
-                && let Some(column) = physical(id)
-            {
-                constants.push(ConstExpr::new(column, AcrossPartitions::Heterogeneous));
-            }
-        }
-    }
-    // Constants of an empty set of expressions cannot fail to be added.
-    let _ = properties.add_constants(constants);
-    for (id, value) in &access.named {
-        if let Some(column) = physical(*id) {
-            // Nor can what is equal, before there is an order.
-            let _ = properties.add_equal_conditions(column, Arc::new(Literal::new(value.clone())));
-        }
-    }
-    if one_key_each {
-        properties.add_ordering(clustering_order(table, access, direction, scope, physical));
-    }
-    properties
-}
-
-/// The clustering columns in the order of a read, as far as SQL can see that order.
-fn clustering_order(
-    table: &TableSchema,
-    access: &Access,
-    direction: Direction,
-    scope: Scope,
-    physical: impl Fn(ColumnId) -> Option<Arc<dyn PhysicalExpr>>,
-) -> Vec<PhysicalSortExpr> {
-    let mut order = Vec::new();
-    for id in table.clustering_key_ids() {
-        if access.fixed.contains(&id) {
-            continue;
-        }
-        let column = table.column(id);
-        // Whoever asks in the scope of a stream has brought what is named into its order.
-        let is_alike = is_ordered_alike(&column.ty)
-            || scope == Scope::Stream && Kind::of_type(&column.ty).is_some();
-        let (Some(expr), true) = (physical(id), is_alike) else { break };
-        let is_natural_descending = column.clustering_order() == ClusteringOrder::Descending;
-        let descending = is_natural_descending != direction.is_reversed();
-        // What a row lacks stands before all values; elsewhere there are no nulls.
-        let nulls_first = descending != table.may_lack(id);
-        order.push(PhysicalSortExpr::new(expr, SortOptions { descending, nulls_first }));
-    }
-    order
 }
 
 impl DisplayAs for TideScan {
@@ -462,29 +324,10 @@ impl ExecutionPlan for TideScan {
         &self,
         order: &[PhysicalSortExpr],
     ) -> Result<SortOrderPushdownResult<Arc<dyn ExecutionPlan>>> {
-        // A limit that is in place counts rows from the end that is read first now.
-        if self.limit.is_some() {
-            return Ok(SortOrderPushdownResult::Unsupported);
-        }
-        let Some(by_columns) = self.by_columns(order) else {
-            return Ok(SortOrderPushdownResult::Unsupported);
-        };
-        let directions = match self.partition_limit {
-            None => vec![Direction::Forward, Direction::Reversed],
-            // Which rows of a partition are the first, is decided.
-            Some(_) => vec![self.direction],
-        };
-        for direction in directions {
-            let (table, access, sources) = (&self.table, &self.access, &self.sources);
-            let selection = &self.selection;
-            let in_stream =
-                equivalence(table, access, selection, sources, direction, Scope::Stream);
-            if in_stream.ordering_satisfy(by_columns.iter().cloned())? {
-                let turned = self.with_direction(direction).with_order(order);
-                return Ok(SortOrderPushdownResult::Exact { inner: Arc::new(turned) });
-            }
-        }
-        Ok(SortOrderPushdownResult::Unsupported)
+        Ok(match self.turned(order)? {
+            Some(turned) => SortOrderPushdownResult::Exact { inner: Arc::new(turned) },
+            None => SortOrderPushdownResult::Unsupported,
+        })
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -519,7 +362,9 @@ impl ExecutionPlan for TideScan {
         let reads = self.sources[partition].reads(&self.database, &self.access);
         let asks = self.wanted.is_some() || !self.joined.is_empty();
         let asked = match &self.sources[partition] {
-            Source::Shard(shard) if asks => Some(asked(self.clone(), *shard).boxed()),
+            Source::Shard { shard, tokens } if asks => {
+                Some(asked(self.clone(), *shard, *tokens).boxed())
+            }
             _ => None,
         };
         let filter = self.row_filter.as_ref().map(RowFilter::anew);
@@ -580,11 +425,14 @@ struct Asked {
     filter: Option<RowFilter>,
 }
 
-async fn asked(scan: TideScan, shard: u32) -> Asked {
-    let keys = match &scan.wanted {
+async fn asked(scan: TideScan, shard: u32, tokens: Option<(Token, Token)>) -> Asked {
+    let mut keys = match &scan.wanted {
         Some(wanted) => wanted.of_shard(&scan.database, shard, KEY_STREAMS_MAX).await,
         None => None,
     };
+    if let (Some(keys), Some((min, max))) = (&mut keys, tokens) {
+        keys.retain(|key| (min..=max).contains(&key.token()));
+    }
     let mut filter = None;
     // What is read by its key is little.
     if keys.is_none() {

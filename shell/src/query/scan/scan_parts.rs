@@ -7,8 +7,9 @@ use tidegate_engine::mutation::Direction;
 use tidegate_engine::{Catalog, SchemaRef, Terms};
 
 use super::metrics::ScanMetrics;
+use super::order::properties;
 use super::pushdown::Access;
-use super::scan::{TideScan, properties};
+use super::scan::TideScan;
 use super::selection::Selection;
 use super::source::{Source, of_tasks};
 use crate::query::engine::Engine;

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use datafusion::prelude::SessionConfig;
 use tidegate_engine::mutation::ClusteringRange;
 use tidegate_engine::schema::{PartitionKey, Token};
 use tidegate_engine::{NodeId, Partitions, Ring, TableSchema};
@@ -17,13 +18,28 @@ use crate::query::engine::Engine;
 /// one stream a shard.
 pub(super) const KEY_STREAMS_MAX: usize = 16;
 
+/// A stream of fewer rows is not worth its while.
+const STREAM_ROWS_MIN: u64 = if cfg!(test) { 4 } else { 65_536 };
+
+/// Settings that have it make scans read this shard and no other: one part of a query, see
+/// `plan/access/divided.rs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OnlyShard(pub u32);
+
+impl OnlyShard {
+    /// What scans under these settings read; `None` for all shards.
+    pub fn of(config: &SessionConfig) -> Option<Self> {
+        config.get_extension::<OnlyShard>().map(|only| *only)
+    }
+}
+
 /// What one output partition of the plan reads.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Source {
     /// Of some partitions, one part after the other.
     Parts(Vec<Part>),
-    /// Of all partitions of a shard.
-    Shard(u32),
+    /// Of all partitions of a shard, or of those between two tokens, both included.
+    Shard { shard: u32, tokens: Option<(Token, Token)> },
     /// Of all partitions of a node of the cluster, one of so many parts of its shards. Another node
     /// asks for them together, by the first part.
     Node { node: NodeId, part: u32, parts: u32 },
@@ -38,6 +54,10 @@ pub(super) struct Read {
 }
 
 impl Source {
+    fn of_shard(shard: u32) -> Self {
+        Source::Shard { shard, tokens: None }
+    }
+
     pub(super) fn is_one_partition(&self) -> bool {
         matches!(self, Source::Parts(parts) if matches!(&parts[..], [part] if part.keys.len() == 1))
     }
@@ -54,9 +74,14 @@ impl Source {
                 };
                 parts.iter().map(read).collect()
             }
-            Source::Shard(shard) => {
+            Source::Shard { shard, tokens } => {
                 let shard = *shard;
-                let partitions = match access.tokens {
+                let stretch = match (access.tokens, *tokens) {
+                    (Some(asked), Some(own)) => Some((asked.0.max(own.0), asked.1.min(own.1))),
+                    (asked, own) => asked.or(own),
+                };
+                let partitions = match stretch {
+                    Some((min, max)) if min > max => return Vec::new(),
                     Some((min, max)) => Partitions::Tokens { shard, min, max },
                     None => Partitions::Shard(shard),
                 };
@@ -101,7 +126,7 @@ pub(super) fn sources(database: &Engine, table: &TableSchema, access: &Access) -
         // Files that are attached are those of this node.
         let is_shared = |_: &&Ring| !database.catalog().is_attached(&table.keyspace, &table.name);
         return match database.ring().filter(is_shared) {
-            None => (0..database.shard_count()).map(Source::Shard).collect(),
+            None => (0..database.shard_count()).map(Source::of_shard).collect(),
             Some(ring) => of_nodes(database, ring),
         };
     };
@@ -124,6 +149,30 @@ pub(super) fn sources(database: &Engine, table: &TableSchema, access: &Access) -
         }
     }
     by_shard.into_values().map(Source::Parts).collect()
+}
+
+/// Streams of pieces of the ring, all of one length: `count` of them or a few more, where there are
+/// `rows` enough for each. `None` where as many as the shards are enough.
+pub(super) fn divided(sources: &[Source], count: usize, rows: u64) -> Option<Vec<Source>> {
+    let is_shard = |source: &Source| matches!(source, Source::Shard { tokens: None, .. });
+    if sources.is_empty() || !sources.iter().all(is_shard) {
+        return None;
+    }
+    let rows = rows / STREAM_ROWS_MIN;
+    let count = count.min(usize::try_from(rows).unwrap_or(usize::MAX));
+    let pieces = count.div_ceil(sources.len()) as i128;
+    if pieces < 2 {
+        return None;
+    }
+    let (first, ring) = (i128::from(i64::MIN), 1_i128 << 64);
+    let start = |piece: i128| first + ring * piece / pieces;
+    let token = |at: i128| Token(i64::try_from(at).expect("a piece lies on the ring"));
+    let of_shard = |source: &Source| {
+        let Source::Shard { shard, .. } = *source else { unreachable!("all are shards") };
+        let piece = move |piece| Some((token(start(piece)), token(start(piece + 1) - 1)));
+        (0..pieces).map(move |at| Source::Shard { shard, tokens: piece(at) })
+    };
+    Some(sources.iter().flat_map(of_shard).collect())
 }
 
 /// The shards of this node, and each other node as a whole.

@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Volatility, lit,
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use tidegate_engine::batch::value_at;
 use tidegate_engine::{DataType, PartitionKey, Value};
 
@@ -102,6 +103,12 @@ pub(super) fn arguments(expr: &Expr) -> Option<&[Expr]> {
         Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == TOKEN => Some(args),
         _ => None,
     }
+}
+
+/// The arguments of a call in a physical plan.
+pub(super) fn call(expr: &Arc<dyn PhysicalExpr>) -> Option<&[Arc<dyn PhysicalExpr>]> {
+    let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
+    (call.name() == TOKEN).then(|| call.args())
 }
 
 fn types_of(args: &[Expr], schema: &DFSchema) -> Result<Vec<DataType>> {

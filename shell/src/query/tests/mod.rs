@@ -45,9 +45,13 @@ impl World {
     }
 
     async fn with(options: SessionOptions) -> World {
+        World::of_shards(2, options).await
+    }
+
+    async fn of_shards(shards: u32, options: SessionOptions) -> World {
         let directory = tempfile::tempdir().unwrap();
         let mut open = Options::new(directory.path().join("data"));
-        open.shards = Some(2);
+        open.shards = Some(shards);
         let database = Database::open(open).await.unwrap();
         World { session: Session::new(database, options).unwrap(), directory }
     }

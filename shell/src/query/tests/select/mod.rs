@@ -1,5 +1,6 @@
 //! What users of wide-column stores select: clauses and functions of CQL.
 
+mod by_partition;
 mod distinct;
 mod file;
 mod hot;
