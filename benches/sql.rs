@@ -17,6 +17,8 @@ mod join;
 mod records;
 #[path = "sql/shapes.rs"]
 mod shapes;
+#[path = "sql/streams.rs"]
+mod streams;
 #[allow(dead_code, reason = "a benchmark uses of the tables what it needs")]
 #[path = "../tests/tpch/tables.rs"]
 mod tables;
@@ -42,6 +44,7 @@ fn main() {
     let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         join::print(&arguments).await;
+        streams::print(&arguments).await;
         shapes::print(&arguments).await;
         tracing::print(&arguments).await;
         tpch::print(&arguments).await;

@@ -1,4 +1,4 @@
-//! A large table: joined by its key, and read whole for an aggregate.
+//! A large table: joined by its key, read whole for an aggregate, and grouped by its key.
 
 use crate::frame::{Arguments, Row, Target};
 use crate::world::World;
@@ -7,6 +7,11 @@ const JOIN: &str = "join of 1,000 keys to a table by its key";
 const JOIN_READ: &str = "the same, rows read of the table";
 const SCAN: &str = "full scan with an aggregate, partitions of one row";
 const WIDE_SCAN: &str = "the same, partitions of 1,000 rows";
+const GROUPS: &str = "GROUP BY the key, partitions of one row";
+const WIDE_GROUPS: &str = "GROUP BY the key, partitions of 1,000 rows";
+const WINDOWS: &str = "row_number() of each partition, reversed";
+/// The figure's name of the same rows in groups that are no partitions for the planner.
+const HASHED: &str = "by an expression of the key";
 const KEYS: usize = 1_000;
 const RUNS: usize = 5;
 const SCANS_TO_WARM: usize = 8;
@@ -21,8 +26,26 @@ fn print_scan(arguments: &Arguments, name: &str, (rows, ms): (usize, f64)) {
     Row { name, unit: "M rows/s", figure, baseline: None, target }.print(arguments);
 }
 
+/// A query with a `KEY` by the key, beside the same one by what is as good as the key.
+async fn print_grouped(
+    arguments: &Arguments,
+    world: &World,
+    (name, most): (&str, f64),
+    text: &str,
+) {
+    if !arguments.wants(name) {
+        return;
+    }
+    let (own, other) = (text.replace("KEY", "pk"), text.replace("KEY", "(pk % 9999999999)"));
+    assert!(world.plan(&own).await.contains("EachPartition"), "{own} is not by partitions");
+    assert!(!world.plan(&other).await.contains("EachPartition"), "{other} is by partitions");
+    let baseline = Some((HASHED, world.best_ms(&other, RUNS).await));
+    let figure = world.best_ms(&own, RUNS).await;
+    Row { name, unit: "ms", figure, baseline, target: Target::RatioAtMost(most) }.print(arguments);
+}
+
 async fn print_wide(arguments: &Arguments) {
-    if !arguments.wants(WIDE_SCAN) {
+    if ![WIDE_SCAN, WIDE_GROUPS, WINDOWS].iter().any(|name| arguments.wants(name)) {
         return;
     }
     let world = World::new().await;
@@ -43,11 +66,16 @@ async fn print_wide(arguments: &Arguments) {
         world.run(scan).await;
     }
     print_scan(arguments, WIDE_SCAN, (rows, world.best_ms(scan, RUNS).await));
+    let groups = "SELECT max(s) FROM (SELECT KEY, sum(n) AS s FROM w GROUP BY KEY)";
+    print_grouped(arguments, &world, (WIDE_GROUPS, 1.05), groups).await;
+    let windows = "SELECT sum(r) FROM (SELECT row_number() OVER (PARTITION BY KEY ORDER BY ck DESC) AS r \
+                   FROM w)";
+    print_grouped(arguments, &world, (WINDOWS, 0.8), windows).await;
     world.close().await;
 }
 
 async fn print_narrow(arguments: &Arguments) {
-    if ![JOIN, JOIN_READ, SCAN].iter().any(|name| arguments.wants(name)) {
+    if ![JOIN, JOIN_READ, SCAN, GROUPS].iter().any(|name| arguments.wants(name)) {
         return;
     }
     let world = World::new().await;
@@ -80,5 +108,7 @@ async fn print_narrow(arguments: &Arguments) {
     let (baseline, target) = (Some(("keys", KEYS as f64)), Target::RatioAtMost(1.05));
     Row { name: JOIN_READ, unit: "rows", figure, baseline, target }.print(arguments);
     print_scan(arguments, SCAN, (rows, world.best_ms(scan, RUNS).await));
+    let groups = "SELECT max(s) FROM (SELECT KEY, sum(n) AS s FROM large GROUP BY KEY)";
+    print_grouped(arguments, &world, (GROUPS, 0.8), groups).await;
     world.close().await;
 }

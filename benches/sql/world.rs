@@ -17,9 +17,14 @@ pub struct World {
 impl World {
     /// An empty database of two shards.
     pub async fn new() -> Self {
+        World::of_shards(2).await
+    }
+
+    /// An empty database.
+    pub async fn of_shards(shards: u32) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let options = Options {
-            shards: Some(2),
+            shards: Some(shards),
             durability: Durability::Periodic { ms: 10_000 },
             cache_bytes: 8 << 30,
             ..Options::new(directory.path().join("data"))
@@ -46,6 +51,13 @@ impl World {
             best = best.min((wall() - start).as_secs_f64() * 1e3);
         }
         best
+    }
+
+    /// What EXPLAIN says of a query.
+    pub async fn plan(&self, text: &str) -> String {
+        let told = self.run(&format!("EXPLAIN {text}")).await;
+        let told = told.iter().flat_map(|batch| (0..batch.num_rows()).map(move |row| (batch, row)));
+        told.map(|(batch, row)| array_value_to_string(batch.column(1), row).unwrap()).collect()
     }
 
     /// Rows that the scans of a statement read of the storage, by what EXPLAIN ANALYZE says: of all
