@@ -14,7 +14,6 @@ const WINDOWS: &str = "row_number() of each partition, reversed";
 const HASHED: &str = "by an expression of the key";
 const KEYS: usize = 1_000;
 const RUNS: usize = 5;
-const SCANS_TO_WARM: usize = 8;
 
 pub async fn print(arguments: &Arguments) {
     print_narrow(arguments).await;
@@ -50,21 +49,9 @@ async fn print_wide(arguments: &Arguments) {
     }
     let world = World::new().await;
     let rows = arguments.scale(500_000, 5_000_000);
-    world
-        .run("CREATE TABLE w (pk bigint, ck bigint, n bigint, v text, PRIMARY KEY (pk, ck))")
-        .await;
-    let fill = format!(
-        "INSERT INTO w SELECT g / 1000, g % 1000, g % 1000, repeat('v', 20) \
-         FROM generate_series(0, {}) AS s(g)",
-        rows - 1
-    );
-    world.run(&fill).await;
-    world.run("FLUSH").await;
-    world.run("COMPACT w").await;
+    world.fill_wide(rows).await;
     let scan = "SELECT sum(n), count(*) FROM w";
-    for _ in 0..SCANS_TO_WARM {
-        world.run(scan).await;
-    }
+    world.warm(scan).await;
     print_scan(arguments, WIDE_SCAN, (rows, world.best_ms(scan, RUNS).await));
     let groups = "SELECT max(s) FROM (SELECT KEY, sum(n) AS s FROM w GROUP BY KEY)";
     print_grouped(arguments, &world, (WIDE_GROUPS, 1.05), groups).await;
@@ -95,11 +82,8 @@ async fn print_narrow(arguments: &Arguments) {
     world.run(&fill).await;
     world.run("FLUSH").await;
     world.run("COMPACT large").await;
-    // A scan brings in a part of what it reads: after some of them all of it is in the row cache.
     let scan = "SELECT sum(n), count(*) FROM large";
-    for _ in 0..SCANS_TO_WARM {
-        world.run(scan).await;
-    }
+    world.warm(scan).await;
     let join = "SELECT sum(large.n) FROM keys JOIN large ON keys.pk = large.pk";
     let figure = world.best_ms(join, RUNS).await;
     let target = Target::AtMost(20.0);

@@ -5,7 +5,6 @@ use crate::world::World;
 
 const STREAMS: &str = "one shard, an aggregate that computes much, two streams";
 const RUNS: usize = 5;
-const SCANS_TO_WARM: usize = 8;
 
 pub async fn print(arguments: &Arguments) {
     if !arguments.wants(STREAMS) {
@@ -13,22 +12,10 @@ pub async fn print(arguments: &Arguments) {
     }
     let world = World::of_shards(1).await;
     let rows = arguments.scale(500_000, 5_000_000);
-    world
-        .run("CREATE TABLE w (pk bigint, ck bigint, n bigint, v text, PRIMARY KEY (pk, ck))")
-        .await;
-    let fill = format!(
-        "INSERT INTO w SELECT g / 1000, g % 1000, g % 1000, repeat('v', 20) \
-         FROM generate_series(0, {}) AS s(g)",
-        rows - 1
-    );
-    world.run(&fill).await;
-    world.run("FLUSH").await;
-    world.run("COMPACT w").await;
+    world.fill_wide(rows).await;
+    world.warm("SELECT sum(n) FROM w").await;
     // A shard reads these rows faster than one stream computes this.
     let text = "SELECT n, sum(sqrt(ck) * ln(pk + 1)), max(md5(v)), count(*) FROM w GROUP BY n";
-    for _ in 0..SCANS_TO_WARM {
-        world.run("SELECT sum(n) FROM w").await;
-    }
     let mut ms = [0.0; 2];
     for (streams, ms) in (1..).zip(&mut ms) {
         world.run(&format!("SET datafusion.execution.target_partitions = {streams}")).await;

@@ -8,6 +8,8 @@ use tidegate_engine::{Database, Durability, Options};
 
 use crate::frame::wall;
 
+const SCANS_TO_WARM: usize = 8;
+
 /// A database in a directory that goes with it.
 pub struct World {
     pub session: Session,
@@ -40,6 +42,28 @@ impl World {
             Err(error) => Err(error),
         };
         outcome.unwrap_or_else(|error| panic!("{}", error.render(text)))
+    }
+
+    /// Makes a table `w` of partitions of 1,000 rows, in one SSTable a shard.
+    pub async fn fill_wide(&self, rows: usize) {
+        self.run("CREATE TABLE w (pk bigint, ck bigint, n bigint, v text, PRIMARY KEY (pk, ck))")
+            .await;
+        let fill = format!(
+            "INSERT INTO w SELECT g / 1000, g % 1000, g % 1000, repeat('v', 20) \
+             FROM generate_series(0, {}) AS s(g)",
+            rows - 1
+        );
+        self.run(&fill).await;
+        self.run("FLUSH").await;
+        self.run("COMPACT w").await;
+    }
+
+    /// Scans a table until all of it is in the row cache: each scan brings in a part of what it
+    /// reads.
+    pub async fn warm(&self, scan: &str) {
+        for _ in 0..SCANS_TO_WARM {
+            self.run(scan).await;
+        }
     }
 
     /// The shortest of some runs, ms.

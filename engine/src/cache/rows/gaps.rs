@@ -14,17 +14,16 @@ impl RowCache {
         if !self.has_continuity.get() {
             return false;
         }
-        match self.after(Some(key)) {
+        match self.after(key) {
             Some(next) => next.is_known_before.get(),
             None => self.is_end_known.get(),
         }
     }
 
-    /// The first cached partition behind a key; of all without one.
-    fn after(&self, key: Option<&PartitionKey>) -> Option<Rc<Handle>> {
+    /// The first cached partition behind a key.
+    fn after(&self, key: &PartitionKey) -> Option<Rc<Handle>> {
         let partitions = self.partitions.borrow();
-        let from = key.map_or(Bound::Unbounded, Bound::Excluded);
-        partitions.range((from, Bound::Unbounded)).next().cloned()
+        partitions.range((Bound::Excluded(key), Bound::Unbounded)).next().cloned()
     }
 
     /// Forgets that anything is known of the gap in which a key without an entry lies.
@@ -32,7 +31,7 @@ impl RowCache {
         if !self.has_continuity.get() {
             return;
         }
-        match self.after(Some(key)) {
+        match self.after(key) {
             Some(next) => next.is_known_before.set(false),
             None => self.is_end_known.set(false),
         }

@@ -464,17 +464,17 @@ impl RingRead {
         if below.is_left_out {
             return true;
         }
-        if !is_current && key.token() <= self.max {
+        if key.token() > self.max {
+            self.end(Some(key));
+            return false;
+        }
+        if !is_current {
             below.previous = None;
             self.last = Some(key.clone());
             return true;
         }
         if below.leaves {
             self.state = State::Between;
-            return false;
-        }
-        if key.token() > self.max {
-            self.end(Some(key));
             return false;
         }
         self.last = Some(key.clone());

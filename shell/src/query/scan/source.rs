@@ -54,10 +54,6 @@ pub(super) struct Read {
 }
 
 impl Source {
-    fn of_shard(shard: u32) -> Self {
-        Source::Shard { shard, tokens: None }
-    }
-
     pub(super) fn is_one_partition(&self) -> bool {
         matches!(self, Source::Parts(parts) if matches!(&parts[..], [part] if part.keys.len() == 1))
     }
@@ -126,7 +122,10 @@ pub(super) fn sources(database: &Engine, table: &TableSchema, access: &Access) -
         // Files that are attached are those of this node.
         let is_shared = |_: &&Ring| !database.catalog().is_attached(&table.keyspace, &table.name);
         return match database.ring().filter(is_shared) {
-            None => (0..database.shard_count()).map(Source::of_shard).collect(),
+            None => {
+                let of_shard = |shard| Source::Shard { shard, tokens: None };
+                (0..database.shard_count()).map(of_shard).collect()
+            }
             Some(ring) => of_nodes(database, ring),
         };
     };

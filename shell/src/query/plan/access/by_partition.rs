@@ -59,8 +59,10 @@ impl PhysicalOptimizerRule for ByPartition {
 
 /// The same plan, made so as the head of this file says; `None` where it is not of that kind.
 fn by_partition(plan: &Plan, streams: usize) -> Result<Option<Plan>> {
-    let is_top = Grouping::of(plan).is_some() || windows(plan).is_some();
-    let Some(known) = Known::of(plan).filter(|_| is_top) else { return Ok(None) };
+    if Grouping::of(plan).is_none() && windows(plan).is_none() {
+        return Ok(None);
+    }
+    let Some(known) = Known::of(plan) else { return Ok(None) };
     // The planner would divide what has fewer streams than it may have, and merge what has more
     // than the one.
     let own = known.scan.properties().partitioning.partition_count();
