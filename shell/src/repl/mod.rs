@@ -26,10 +26,11 @@ pub async fn run(session: &mut Session) -> u8 {
         Err(error) => return fail(&error),
     };
     session.rows = RowLimit::Screen;
+    let shards = session.database().shard_count();
     tell_line!(
-        "Tidegate {}, {} shards. Type help for help, Ctrl-D to leave.",
+        "Tidegate {}, {shards} shard{}. Type help for help, Ctrl-D to leave.",
         env!("CARGO_PKG_VERSION"),
-        session.database().shard_count()
+        if shards == 1 { "" } else { "s" }
     );
     loop {
         let keyspace = session.keyspace();
