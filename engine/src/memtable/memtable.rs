@@ -48,6 +48,9 @@ pub struct MemtableStats {
     pub partitions: usize,
 }
 
+/// Rows of a partition that are freed in one go: some microseconds.
+const ROWS_FREED_AT_ONCE: usize = 64;
+
 impl Memtable {
     /// An empty memtable that adds its bytes to `shard_bytes`.
     pub fn new(shard_bytes: Rc<Cell<usize>>) -> Rc<Self> {
@@ -218,10 +221,13 @@ impl Memtable {
         let mut partitions = memtable.partitions.into_inner();
         while let Some((_, partition)) = partitions.pop_first() {
             if let Ok(partition) = Rc::try_unwrap(partition) {
-                // The map's own way to take it apart would first make a list of all its leaves.
+                // The map's own way to take it apart would first make a list of all its leaves. The
+                // last row of a leaf leaves the others where they are.
                 let mut rows = partition.into_inner().rows;
-                while let Some(first) = rows.get_min().map(|(key, _)| key.clone()) {
-                    rows.remove(&first);
+                while rows.len() > ROWS_FREED_AT_ONCE
+                    && let Some(last) = rows.get_max().map(|(key, _)| key.clone())
+                {
+                    rows.remove(&last);
                     runtime::maybe_yield().await;
                 }
             }
