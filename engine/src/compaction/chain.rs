@@ -58,7 +58,7 @@ impl Chain {
             }
             let Some(next) = self.left.pop_front() else { break };
             let (range, slice) = (PartitionRange::full(), Slice::full(Direction::Forward));
-            self.source = next.read(&ReadPlan::of(&range, &slice));
+            self.source = next.read(&ReadPlan::of(&range, &slice).for_merges());
             if let (Some(source), Some(inputs)) = (&mut self.source, self.merged) {
                 source.join_merge(inputs);
             }

@@ -8,7 +8,7 @@ use super::progress::Progress;
 use super::purge::{Others, Purge, Purged};
 use super::remnant::Remnants;
 use crate::error::Result;
-use crate::mutation::{Direction, Fragment};
+use crate::mutation::{Direction, FlatRow, Fragment, RowView, ViewRoom, Weight};
 use crate::reader::{DroppedCells, MergeSource, Uncovered};
 use crate::runtime;
 use crate::schema::{PartitionKey, Token};
@@ -73,52 +73,40 @@ impl<O: Others> Merge<O> {
     /// Errors: `Io`; `Corrupt` naming the file; those of the sink. What was written is left there,
     /// without a table of contents or with one.
     pub async fn run(self, sink: &mut impl Sink) -> Result<Merged> {
-        let Merge { inputs, dropped, mut purge, cut_bytes, progress } = self;
+        let Merge { inputs, dropped, purge, cut_bytes, progress } = self;
         progress.begin(inputs.iter().map(entries_of).sum());
         let mut source = MergeSource::merge(streams(inputs, &progress), Direction::Forward);
-        let mut merged = Merged { purged_tokens: Some(Vec::new()), ..Merged::default() };
         let mut fragments = VecDeque::new();
-        let mut uncovered = Uncovered::default();
-        let mut remnants = sink.wants_remnants().then(Remnants::default);
+        let mut pass = Pass {
+            filters: Filters { dropped, uncovered: Uncovered::default(), purge },
+            remnants: sink.wants_remnants().then(Remnants::default),
+            partition: None,
+            room: ViewRoom::default(),
+            merged: Merged { purged_tokens: Some(Vec::new()), ..Merged::default() },
+        };
         let mut writer: Option<SstableWriter> = None;
         // Bytes of the outputs before the one that is being written.
         let mut finished_bytes = 0;
-        let mut partition: Option<Rc<PartitionKey>> = None;
         loop {
             source.fill(&mut fragments).await?;
             if fragments.is_empty() {
                 break;
             }
             for fragment in fragments.drain(..) {
-                runtime::maybe_yield().await;
+                if runtime::need_preempt() {
+                    runtime::yield_now().await;
+                }
                 if progress.is_cancelled() {
-                    return Ok(Merged { is_cancelled: true, ..merged });
+                    return Ok(Merged { is_cancelled: true, ..pass.merged });
+                }
+                if let (Fragment::FlatRow(flat), Some(output)) = (&fragment, &mut writer)
+                    && pass.hand_on(flat, output)
+                {
+                    progress.set_written(finished_bytes + output.data_bytes());
+                    continue;
                 }
                 let ends = fragment == Fragment::PartitionEnd;
-                if let Fragment::PartitionStart { key, .. } = &fragment {
-                    partition = Some(key.clone());
-                }
-                let fragment = dropped.iter().fold(whole(fragment), |row, gone| gone.pass(row));
-                let Some(fragment) = uncovered.pass(fragment) else { continue };
-                let fragment = match &mut purge {
-                    Some(purge) => {
-                        let before = remnants.as_ref().map(|_| fragment.clone());
-                        let left = purge.pass(fragment);
-                        let has_purged = merged.purged != purge.purged();
-                        if has_purged {
-                            merged.purged = purge.purged();
-                            note(&mut merged.purged_tokens, partition.as_deref());
-                        }
-                        if let (Some(remnants), Some(before)) = (&mut remnants, before) {
-                            for gone in remnants.of(before, left.as_ref(), (purge, has_purged)) {
-                                sink.put_remnant(gone).await?;
-                            }
-                        }
-                        left
-                    }
-                    None => Some(fragment),
-                };
-                let Some(fragment) = fragment else { continue };
+                let Some(fragment) = pass.left_of(fragment, sink).await? else { continue };
                 let output = match &mut writer {
                     Some(writer) => writer,
                     None => writer.insert(sink.begin().await?),
@@ -131,14 +119,91 @@ impl<O: Others> Merge<O> {
                     && let Some(full) = writer.take()
                 {
                     finished_bytes += bytes;
-                    put(full, sink, (partition.as_deref(), merged.purged)).await?;
+                    put(full, sink, pass.so_far()).await?;
                 }
             }
         }
         if let Some(last) = writer {
-            put(last, sink, (partition.as_deref(), merged.purged)).await?;
+            put(last, sink, pass.so_far()).await?;
         }
-        Ok(merged)
+        Ok(pass.merged)
+    }
+}
+
+/// What decides on a fragment.
+struct Filters<O> {
+    dropped: Option<DroppedCells>,
+    uncovered: Uncovered,
+    purge: Option<Purge<O>>,
+}
+
+impl<O: Others> Filters<O> {
+    /// Whether all of a row without multi-cell columns is left.
+    fn leave(&self, row: &RowView<'_>) -> bool {
+        row.is_compacted()
+            && self.dropped.as_ref().is_none_or(|dropped| dropped.leave(row))
+            && self.uncovered.leaves(row)
+            && self.purge.as_ref().is_none_or(|purge| !purge.concerns(row))
+    }
+}
+
+/// What a fragment goes through between the inputs and the output.
+struct Pass<O> {
+    filters: Filters<O>,
+    remnants: Option<Remnants>,
+    partition: Option<Rc<PartitionKey>>,
+    room: ViewRoom,
+    merged: Merged,
+}
+
+impl<O: Others> Pass<O> {
+    /// Writes a row of which all is left, where the writer need not wait: most rows of most tables.
+    /// False where nothing was written.
+    fn hand_on(&mut self, flat: &FlatRow, output: &mut SstableWriter) -> bool {
+        debug_assert!(flat.has_row() && flat.weight() == Weight::At, "no row: {flat:?}");
+        let filters = &self.filters;
+        self.room.of_flat(flat, |row| filters.leave(&row) && output.push_now(flat.key(), &row))
+    }
+
+    /// What is left of a fragment. The sink is told what is purged, if it wants to be.
+    ///
+    /// Errors: those of the sink.
+    async fn left_of(
+        &mut self,
+        fragment: Fragment,
+        sink: &mut impl Sink,
+    ) -> Result<Option<Fragment>> {
+        let Pass { filters, remnants, partition, room, merged } = self;
+        if let Fragment::FlatRow(flat) = &fragment
+            && room.of_flat(flat, |row| filters.leave(&row))
+        {
+            return Ok(Some(fragment));
+        }
+        if let Fragment::PartitionStart { key, .. } = &fragment {
+            *partition = Some(key.clone());
+        }
+        let Filters { dropped, uncovered, purge } = filters;
+        let fragment = dropped.iter().fold(whole(fragment), |row, gone| gone.pass(row));
+        let Some(fragment) = uncovered.pass(fragment) else { return Ok(None) };
+        let Some(purge) = purge else { return Ok(Some(fragment)) };
+        let before = remnants.as_ref().map(|_| fragment.clone());
+        let left = purge.pass(fragment);
+        let has_purged = merged.purged != purge.purged();
+        if has_purged {
+            merged.purged = purge.purged();
+            note(&mut merged.purged_tokens, partition.as_deref());
+        }
+        if let (Some(remnants), Some(before)) = (remnants, before) {
+            for gone in remnants.of(before, left.as_ref(), (purge, has_purged)) {
+                sink.put_remnant(gone).await?;
+            }
+        }
+        Ok(left)
+    }
+
+    /// The last partition that came, and what was purged.
+    fn so_far(&self) -> (Option<&PartitionKey>, Purged) {
+        (self.partition.as_deref(), self.merged.purged)
     }
 }
 

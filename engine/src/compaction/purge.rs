@@ -12,7 +12,9 @@
 
 use std::rc::Rc;
 
-use crate::mutation::{Cell, CellState, Fragment, Liveness, MultiCell, Row, Tombstone};
+use crate::mutation::{
+    Cell, CellState, FlatState, Fragment, Liveness, MultiCell, Row, RowView, Tombstone, ViewRoom,
+};
 use crate::schema::{ColumnId, DataType, PartitionKey, TableSchema};
 
 /// The sources that a merge does not take in: other SSTables, memtables, logs to be replayed.
@@ -47,6 +49,7 @@ pub struct Purge<O> {
     /// The range tombstone in force that was let through.
     range: Option<Tombstone>,
     purged: Purged,
+    room: ViewRoom,
 }
 
 impl<O: Others> Purge<O> {
@@ -62,6 +65,7 @@ impl<O: Others> Purge<O> {
             oldest: None,
             range: None,
             purged: Purged::default(),
+            room: ViewRoom::default(),
         }
     }
 
@@ -152,24 +156,25 @@ impl<O: Others> Purge<O> {
     }
 
     /// Whether there is anything in a row that this may change.
-    fn concerns(&self, row: &Row) -> bool {
-        let is_dead = |cell: &Cell| match cell.state {
-            CellState::Deleted { deletion_time } => deletion_time < self.before,
-            CellState::Expiring { expiry, .. } => expiry <= self.now,
-            CellState::Live { .. } | CellState::Counter { .. } => false,
+    pub(super) fn concerns(&self, row: &RowView<'_>) -> bool {
+        let is_dead = |state: FlatState<'_>| match state {
+            FlatState::Deleted { deletion_time } => deletion_time < self.before,
+            FlatState::Expiring { expiry, .. } => expiry <= self.now,
+            FlatState::Live(_) | FlatState::Counter(_) => false,
         };
-        row.deletion.is_some_and(|own| own.deletion_time < self.before)
+        let is_past = |own: Tombstone| own.deletion_time < self.before;
+        row.deletion.is_some_and(is_past)
             || row.liveness.is_some_and(|live| live.ttl != 0 && live.expiry < self.before)
-            || row.cells.iter().any(|(_, cell)| is_dead(cell))
-            || row.multi.iter().any(|(_, multi)| {
-                multi.deletion.is_some_and(|own| own.deletion_time < self.before)
-                    || multi.cells.iter().any(|(_, cell)| is_dead(cell))
-            })
+            || row.multi.iter().any(|(_, multi)| multi.deletion.is_some_and(is_past))
+            || row.has_cell(is_dead)
     }
 
     /// `None` when nothing is left.
     fn left_of_row(&mut self, mut row: Rc<Row>) -> Option<Rc<Row>> {
-        if self.concerns(&row) {
+        let mut room = std::mem::take(&mut self.room);
+        let is_concerned = room.of_row(&row, |row| self.concerns(&row));
+        self.room = room;
+        if is_concerned {
             let own = Rc::make_mut(&mut row);
             own.deletion = self.left_of_tombstone(own.deletion);
             own.liveness = own.liveness.filter(|live| !self.has_passed(*live));

@@ -321,7 +321,7 @@ impl FlatRow {
 
     /// The marker, the row tombstone and the cells of single-cell columns, sorted by column.
     #[inline]
-    fn parts(&self) -> (Option<Liveness>, Option<Tombstone>, FlatCells<'_>) {
+    pub(super) fn parts(&self) -> (Option<Liveness>, Option<Tombstone>, FlatCells<'_>) {
         debug_assert!(self.has_row(), "cells of a place without a row: {:?}", self.position());
         let mut input = self.input();
         let flags = input.byte();
@@ -430,7 +430,7 @@ impl fmt::Debug for FlatRow {
 }
 
 impl<'a> FlatCell<'a> {
-    fn of(column: ColumnId, cell: &'a Cell) -> Self {
+    pub(crate) fn of(column: ColumnId, cell: &'a Cell) -> Self {
         let state = match &cell.state {
             CellState::Live { value } => FlatState::Live(value),
             CellState::Expiring { value, ttl, expiry } => {
@@ -459,7 +459,7 @@ impl<'a> FlatCell<'a> {
 }
 
 /// The cells of a row's single-cell columns.
-struct FlatCells<'a> {
+pub(super) struct FlatCells<'a> {
     input: Input<'a>,
     left: usize,
     /// Nothing comes behind them.
@@ -793,5 +793,5 @@ impl<'a> Input<'a> {
 }
 
 #[cfg(test)]
-#[path = "flat_tests.rs"]
+#[path = "tests/flat.rs"]
 mod tests;

@@ -35,7 +35,8 @@ pub enum Fragment {
         key: Rc<ClusteringKey>,
         row: Rc<Row>,
     },
-    /// A row as the row cache keeps it: what queries read, from there and from SSTables.
+    /// A row as the row cache keeps it: what queries read, from there and from SSTables, and what
+    /// merges read.
     FlatRow(FlatRow),
     RangeTombstoneChange {
         position: Position,

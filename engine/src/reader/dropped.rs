@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use crate::mutation::{FlatRow, Fragment, Row};
+use crate::mutation::{FlatRow, Fragment, Row, RowView};
 use crate::schema::{ColumnId, TableSchema};
 
 /// Which cells of a table are gone with their columns.
@@ -34,6 +34,12 @@ impl DroppedCells {
                 multi.deletion.is_some_and(|own| self.has(*column, own.timestamp))
                     || multi.cells.iter().any(|(_, cell)| self.has(*column, cell.timestamp))
             })
+    }
+
+    /// Whether a row without multi-cell columns has none of them.
+    pub(crate) fn leave(&self, row: &RowView<'_>) -> bool {
+        assert!(row.multi.is_empty(), "a row with multi-cell columns: {row:?}");
+        !row.cells.iter().any(|cell| self.has(cell.column, cell.timestamp))
     }
 
     /// Whether any of them is among the single-cell columns of a row of the cache.
@@ -75,7 +81,7 @@ impl DroppedCells {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mutation::{Cell, CellPath, MultiCell, Tombstone};
+    use crate::mutation::{Cell, CellPath, MultiCell, Tombstone, ViewRoom};
 
     #[test]
     fn of_a_column_that_is_back_what_is_newer_stays() {
@@ -96,7 +102,10 @@ mod tests {
         let left = |row: Row| {
             let mut row = Rc::new(row);
             let flat = FlatRow::row(b"k", &row);
-            assert_eq!(dropped.touch_flat(&flat), dropped.touch(&of_cells(&row)), "{row:?}");
+            let cells = of_cells(&row);
+            assert_eq!(dropped.touch_flat(&flat), dropped.touch(&cells), "{row:?}");
+            let leaves = ViewRoom::default().of_row(&cells, |cells| dropped.leave(&cells));
+            assert_eq!(leaves, !dropped.touch(&cells), "{row:?}");
             dropped.leave_out(&mut row);
             assert!(!dropped.touch(&row), "{row:?}");
             (*row).clone()

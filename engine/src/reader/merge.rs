@@ -50,23 +50,39 @@ struct Input {
 }
 
 impl Input {
-    async fn front(&mut self) -> Result<Option<&Fragment>> {
-        if self.buffer.is_empty() && !self.done {
-            match self.source.fill_now(&mut self.buffer) {
-                Filled::Some => {
-                    debug_assert!(!self.buffer.is_empty(), "a source gave nothing, and said some");
-                }
-                Filled::End => {
-                    debug_assert!(self.buffer.is_empty(), "a source gave some, and said its end");
-                    self.done = true;
-                }
-                Filled::Waits => {
-                    // Each of many files may give some hundred rows for one that is wanted.
-                    runtime::maybe_yield().await;
-                    self.source.fill(&mut self.buffer).await?;
-                    self.done = self.buffer.is_empty();
-                }
+    /// Has something at hand, or knows that nothing comes, as far as that needs no waiting.
+    fn has_front(&mut self) -> bool {
+        if !self.buffer.is_empty() || self.done {
+            return true;
+        }
+        match self.source.fill_now(&mut self.buffer) {
+            Filled::Some => {
+                debug_assert!(!self.buffer.is_empty(), "a source gave nothing, and said some");
+                true
             }
+            Filled::End => {
+                debug_assert!(self.buffer.is_empty(), "a source gave some, and said its end");
+                self.done = true;
+                true
+            }
+            Filled::Waits => false,
+        }
+    }
+
+    /// The same, when the source has to be waited for.
+    async fn wait_for_front(&mut self) -> Result<()> {
+        let is_dry = self.buffer.is_empty() && !self.done;
+        debug_assert!(is_dry, "an input is waited for that has {:?}", self.buffer.front());
+        // Each of many files may give some hundred rows for one that is wanted.
+        runtime::maybe_yield().await;
+        self.source.fill(&mut self.buffer).await?;
+        self.done = self.buffer.is_empty();
+        Ok(())
+    }
+
+    async fn front(&mut self) -> Result<Option<&Fragment>> {
+        if !self.has_front() {
+            self.wait_for_front().await?;
         }
         Ok(self.buffer.front())
     }
@@ -111,14 +127,7 @@ impl MergeSource {
         }
     }
 
-    /// Appends the next merged fragment, or rows up to a length of `out`; false at the end.
-    async fn step(&mut self, out: &mut VecDeque<Fragment>, target: usize) -> Result<bool> {
-        match self.in_partition {
-            true => self.step_inside(out, target).await,
-            false => self.open_next(out).await,
-        }
-    }
-
+    /// Begins the next partition of the merged stream; false at the end.
     async fn open_next(&mut self, out: &mut VecDeque<Fragment>) -> Result<bool> {
         let mut least: Option<Rc<PartitionKey>> = None;
         for input in &mut self.inputs {
@@ -170,17 +179,23 @@ impl MergeSource {
         Ok(true)
     }
 
-    async fn step_inside(&mut self, out: &mut VecDeque<Fragment>, target: usize) -> Result<bool> {
+    /// Appends the next merged fragment of the partition, or rows up to a length of `out`, without
+    /// waiting. Where an input has to be waited for first, it names that and appends nothing.
+    fn step_inside(&mut self, out: &mut VecDeque<Fragment>, target: usize) -> Option<usize> {
         while let Some(at) = self.unplaced.last().copied() {
-            let front = self.inputs[at].front().await?;
+            let input = &mut self.inputs[at];
+            if !input.has_front() {
+                return Some(at);
+            }
+            let front = input.buffer.front();
             debug_assert!(front.is_some(), "a source ended in the middle of a partition");
             let ends = matches!(front, Some(Fragment::PartitionEnd) | None);
             self.unplaced.pop();
             if ends {
-                let left = self.inputs[at].in_force;
+                let left = input.in_force;
                 debug_assert!(left.is_none(), "a source ended a partition with {left:?} in force");
-                self.inputs[at].buffer.pop_front();
-                self.inputs[at].is_open = false;
+                input.buffer.pop_front();
+                input.is_open = false;
             } else {
                 self.place(at);
             }
@@ -194,7 +209,7 @@ impl MergeSource {
             assert!(self.in_force.is_none(), "a partition ended with a range tombstone in force");
             self.in_partition = false;
             out.push_back(Fragment::PartitionEnd);
-            return Ok(true);
+            return None;
         };
         self.unplaced.push(first);
         while let Some(next) = self.order.pop_if(|next| {
@@ -207,10 +222,10 @@ impl MergeSource {
             && self.inputs[first].buffer.front().is_some_and(Fragment::is_row)
         {
             self.hand_on(first, out, target);
-            return Ok(true);
+        } else {
+            self.merge_first(out);
         }
-        self.merge_first(out);
-        Ok(true)
+        None
     }
 
     /// Hands on rows of an input as they are, at least one: what no other source changes, as far as
@@ -320,7 +335,14 @@ impl FragmentSource for MergeSource {
             let target = before + FRAGMENTS_PER_FILL_MAX;
             while out.len() < target {
                 let from = out.len();
-                let has_more = self.step(out, target).await?;
+                let has_more = if self.in_partition {
+                    while let Some(waiting) = self.step_inside(out, target) {
+                        self.inputs[waiting].wait_for_front().await?;
+                    }
+                    true
+                } else {
+                    self.open_next(out).await?
+                };
                 if let Some(check) = &mut self.check {
                     out.range(from..).for_each(|fragment| check.pass(fragment));
                 }

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use crate::mutation::tombstone::strongest;
-use crate::mutation::{Fragment, Row, Tombstone};
+use crate::mutation::{Fragment, Row, RowView, Tombstone};
 
 /// Looks at the fragments of a forward stream one after another.
 #[derive(Debug, Default)]
@@ -17,6 +17,14 @@ pub struct Uncovered {
 }
 
 impl Uncovered {
+    /// Whether a row is left as it is.
+    pub(crate) fn leaves(&self, row: &RowView<'_>) -> bool {
+        let covering = strongest(self.partition, self.range);
+        covering.is_none_or(|tombstone| {
+            row.deletion.is_none_or(|own| own > tombstone) && !row.is_touched_by(tombstone)
+        })
+    }
+
     /// What is left of a fragment.
     pub fn pass(&mut self, fragment: Fragment) -> Option<Fragment> {
         Some(match fragment {
@@ -64,7 +72,7 @@ fn left(mut row: Rc<Row>, covering: Option<Tombstone>) -> Option<Rc<Row>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mutation::{Cell, Liveness, Position};
+    use crate::mutation::{Cell, Liveness, Position, ViewRoom};
     use crate::schema::{ClusteringKey, ColumnId, PartitionKey};
 
     fn at(timestamp: i64) -> Tombstone {
@@ -148,5 +156,27 @@ mod tests {
         ];
         let wanted = vec![change(3, Some(9)), change(5, None), body[6].clone()];
         assert_eq!(pass(Some(5), body), wanted);
+    }
+
+    /// What is written as it is, without a copy, is what would be left of a copy.
+    #[test]
+    fn a_row_is_left_as_it_is_where_passing_it_changes_nothing() {
+        let mut room = ViewRoom::default();
+        let times = [None, Some(3), Some(5), Some(7)];
+        let cells = [(6, 6), (4, 6), (6, 4), (5, 6), (6, 5), (9, 9)];
+        let rows = || cells.iter().flat_map(|(a, b)| [None, Some(2), Some(5)].map(|o| (*a, *b, o)));
+        for (partition, range) in times.iter().flat_map(|a| times.map(|b| (*a, b))) {
+            let mut uncovered = Uncovered { partition: partition.map(at), range: range.map(at) };
+            let covering = partition.max(range);
+            for (liveness, cell, own) in rows().filter(|(a, b, own)| *own < Some(*a.min(b))) {
+                let row = row(liveness, cell, own);
+                let is_newer = |time: i64| covering.is_none_or(|covering| covering < time);
+                let wanted = is_newer(liveness) && is_newer(cell) && own.is_none_or(is_newer);
+                let what = format!("{liveness}, {cell}, {own:?} under {covering:?}");
+                assert_eq!(room.of_row(&row, |row| uncovered.leaves(&row)), wanted, "{what}");
+                let passed = uncovered.pass(row_at(1, row.clone()));
+                assert_eq!(passed == Some(row_at(1, row)), wanted, "{what}");
+            }
+        }
     }
 }

@@ -77,6 +77,23 @@ impl FileWriter {
         self.flushed + self.buffer.as_ref().map_or(0, |buffer| buffer.len() as u64)
     }
 
+    /// Bytes that can be appended without waiting.
+    pub(crate) fn room(&self) -> usize {
+        let gathered = self.buffer.as_ref().map_or(WRITE_BYTES, |buffer| buffer.len());
+        debug_assert!(gathered <= WRITE_BYTES, "{gathered} bytes were gathered and not written");
+        WRITE_BYTES - gathered
+    }
+
+    /// Appends bytes if there is room for them in memory. False where nothing was appended.
+    pub(crate) fn append_now(&mut self, bytes: &[u8]) -> bool {
+        let has_room = bytes.len() <= self.room();
+        if has_room {
+            let buffer = self.buffer.as_mut().expect("a writer that failed is not used again");
+            buffer.extend(bytes);
+        }
+        has_room
+    }
+
     /// Appends bytes. Errors: `Io`; the file is then unusable.
     pub(crate) async fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
         loop {

@@ -91,10 +91,10 @@ pub(crate) struct PrefixEncoder {
 impl PrefixEncoder {
     /// Splits an ordered key into its stored components. Panics for bytes that are no key of this
     /// table: they come from the engine's own memory.
-    fn split(&mut self, layout: &Layout, key: &ClusteringKey) {
+    fn split(&mut self, layout: &Layout, key: &[u8]) {
         self.stored.clear();
         self.ends.clear();
-        let mut rest = key.as_ordered();
+        let mut rest = key;
         for (ty, order) in &layout.clustering {
             if rest.is_empty() {
                 break;
@@ -128,7 +128,7 @@ impl PrefixEncoder {
     }
 
     /// Appends the values of a row's whole key.
-    pub(crate) fn put_key(&mut self, layout: &Layout, key: &ClusteringKey, out: &mut Vec<u8>) {
+    pub(crate) fn put_key(&mut self, layout: &Layout, key: &[u8], out: &mut Vec<u8>) {
         self.split(layout, key);
         assert_eq!(self.ends.len(), layout.clustering.len(), "a row needs a whole clustering key");
         self.put_split(layout, out);
@@ -144,13 +144,13 @@ impl PrefixEncoder {
     ) {
         debug_assert_eq!(Bound::from_kind(bound as u8), Some(bound), "a bound of unknown kind");
         out.push(bound as u8);
-        self.split(layout, prefix);
+        self.split(layout, prefix.as_ordered());
         out.extend_from_slice(&(self.ends.len() as u16).to_be_bytes());
         self.put_split(layout, out);
     }
 
     /// The stored values of a key; empty ones in the place of nulls.
-    pub(crate) fn values(&mut self, layout: &Layout, key: &ClusteringKey) -> Vec<Vec<u8>> {
+    pub(crate) fn values(&mut self, layout: &Layout, key: &[u8]) -> Vec<Vec<u8>> {
         self.split(layout, key);
         let mut start = 0;
         let ends = self.ends.iter();

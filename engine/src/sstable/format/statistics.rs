@@ -16,7 +16,7 @@ use super::component::Version;
 use super::layout::Header;
 use crate::checksum::crc32;
 use crate::commitlog::ReplayPosition;
-use crate::mutation::{Cell, CellState, Row, Tombstone};
+use crate::mutation::{FlatCell, FlatState, RowView, Tombstone};
 use crate::schema::ClusteringKey;
 
 pub(crate) const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
@@ -214,13 +214,16 @@ impl Collector {
         *self.drop_times.entry(middle).or_default() += a_count + b_count;
     }
 
-    /// A clustering row (`key` given) or a static row.
-    pub(crate) fn row(&mut self, key: Option<&ClusteringKey>, row: &Row) {
+    /// A clustering row (`key` given, in its ordered form) or a static row.
+    pub(crate) fn row(&mut self, key: Option<&[u8]>, row: &RowView<'_>) {
         if let Some(key) = key {
             match &mut self.first_last_key {
-                None => self.first_last_key = Some((key.clone(), key.clone())),
-                Some((min, _)) if key < min => *min = key.clone(),
-                Some((_, max)) if key > max => *max = key.clone(),
+                None => {
+                    let key = ClusteringKey::from_ordered(key);
+                    self.first_last_key = Some((key.clone(), key));
+                }
+                Some((min, _)) if key < min.as_ordered() => *min = ClusteringKey::from_ordered(key),
+                Some((_, max)) if key > max.as_ordered() => *max = ClusteringKey::from_ordered(key),
                 Some(_) => {}
             }
         }
@@ -233,28 +236,28 @@ impl Collector {
         if let Some(deletion) = row.deletion {
             self.tombstone(deletion);
         }
-        for (_, cell) in &row.cells {
+        for cell in row.cells {
             self.cell(cell);
         }
         self.partition_cells += row.cells.len() as i64;
         self.columns_count += row.cells.len() as i64;
-        for (_, multi) in &row.multi {
+        for (id, multi) in row.multi {
             if let Some(deletion) = multi.deletion {
                 self.tombstone(deletion);
             }
-            multi.cells.iter().for_each(|(_, cell)| self.cell(cell));
+            multi.cells.iter().for_each(|(_, cell)| self.cell(&FlatCell::of(*id, cell)));
             self.partition_cells += multi.cells.len() as i64;
             // A column counts once if it has cells at all.
             self.columns_count += i64::from(!multi.cells.is_empty());
         }
     }
 
-    fn cell(&mut self, cell: &Cell) {
+    fn cell(&mut self, cell: &FlatCell<'_>) {
         self.timestamps.add(cell.timestamp);
         let (ttl, time) = match cell.state {
-            CellState::Live { .. } | CellState::Counter { .. } => (0, i32::MAX),
-            CellState::Expiring { ttl, expiry, .. } => (ttl, expiry),
-            CellState::Deleted { deletion_time } => {
+            FlatState::Live(_) | FlatState::Counter(_) => (0, i32::MAX),
+            FlatState::Expiring { ttl, expiry, .. } => (ttl, expiry),
+            FlatState::Deleted { deletion_time } => {
                 self.tombstones_count += 1;
                 (0, deletion_time)
             }

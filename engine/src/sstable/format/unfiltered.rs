@@ -11,12 +11,14 @@
 //! cell with a path before its value; once one such column of a row has a deletion, each has, be it
 //! the one that deletes nothing.
 
+use std::ops::Range;
+
 use super::coding::{Fault, Input, Parsed, put_vint};
 use super::layout::{HeaderColumns, Layout};
 use super::prefix::{Bound, PrefixEncoder, look_at_values, read_bound, read_values, skip_values};
 use crate::mutation::{
-    Cell, CellPath, CellState, FlatCell, FlatRow, FlatState, Liveness, MultiCell, NO_COLUMN,
-    Position, Row, Tombstone,
+    Cell, CellPath, FlatCell, FlatRow, FlatState, Liveness, MultiCell, NO_COLUMN, Position, Row,
+    RowView, Tombstone,
 };
 use crate::schema::order::decode_component;
 use crate::schema::{ClusteringKey, ClusteringOrder, ColumnId, DataType};
@@ -61,25 +63,28 @@ pub(crate) struct UnfilteredEncoder {
 
 impl UnfilteredEncoder {
     /// Appends the static row; it is there even when it is empty.
-    pub(crate) fn put_static_row(&mut self, layout: &Layout, row: &Row, out: &mut Vec<u8>) {
+    pub(crate) fn put_static_row(&mut self, layout: &Layout, row: &RowView<'_>, out: &mut Vec<u8>) {
         let flags = self.encode_body(layout, &layout.statics, row, 0);
         out.extend_from_slice(&[flags | EXTENSION, IS_STATIC]);
         self.put_body(out);
     }
 
-    /// Appends a clustering row. `previous` is the distance to the start of what stands before.
+    /// Appends a clustering row with a key in its ordered form. `previous` is the distance to the
+    /// start of what stands before. Returns where in `out` the values of the key stand.
     pub(crate) fn put_row(
         &mut self,
         layout: &Layout,
-        key: &ClusteringKey,
-        row: &Row,
+        (key, row): (&[u8], &RowView<'_>),
         previous: u64,
         out: &mut Vec<u8>,
-    ) {
+    ) -> Range<usize> {
         let flags = self.encode_body(layout, &layout.regulars, row, previous);
         out.push(flags);
+        let from = out.len();
         self.prefix.put_key(layout, key, out);
+        let values = from..out.len();
         self.put_body(out);
+        values
     }
 
     /// Appends a marker where the range tombstone `closing` ends and `opening` begins.
@@ -112,7 +117,7 @@ impl UnfilteredEncoder {
         &mut self,
         layout: &Layout,
         columns: &HeaderColumns,
-        row: &Row,
+        row: &RowView<'_>,
         previous: u64,
     ) -> u8 {
         let body = &mut self.body;
@@ -134,7 +139,7 @@ impl UnfilteredEncoder {
         }
         self.order.clear();
         let place_of = |id| columns.place(id).expect("a row holds cells of its own kind of column");
-        self.order.extend(row.cells.iter().enumerate().map(|(i, (id, _))| (place_of(*id), i)));
+        self.order.extend(row.cells.iter().enumerate().map(|(i, c)| (place_of(c.column), i)));
         self.order.extend(row.multi.iter().enumerate().map(|(i, (id, _))| (place_of(*id), i)));
         self.order.sort_unstable();
         debug_assert!(
@@ -154,8 +159,8 @@ impl UnfilteredEncoder {
         for (place, i) in &self.order {
             let column = &columns.list[usize::from(*place)];
             let Some(path_type) = &column.path else {
-                let (id, cell) = &row.cells[*i];
-                assert_eq!(column.id, Some(*id), "a cell is written in another one's place");
+                let cell = &row.cells[*i];
+                assert_eq!(column.id, Some(cell.column), "a cell is written in another's place");
                 put_cell(layout, cell, row.liveness, (column.shape.fixed_bytes, None), body);
                 continue;
             };
@@ -170,7 +175,8 @@ impl UnfilteredEncoder {
                 let order = ClusteringOrder::Ascending;
                 decode_component(path_type, order, path.as_ordered(), &mut self.path)
                     .expect("paths in memory are in the ordered form of their column");
-                put_cell(layout, cell, row.liveness, (None, Some(&self.path)), body);
+                let cell = FlatCell::of(*id, cell);
+                put_cell(layout, &cell, row.liveness, (None, Some(&self.path)), body);
             }
         }
         flags
@@ -204,24 +210,20 @@ fn put_subset(count: u64, present: impl ExactSizeIterator<Item = u64> + Clone, o
 
 fn put_cell(
     layout: &Layout,
-    cell: &Cell,
+    cell: &FlatCell<'_>,
     live: Option<Liveness>,
     (fixed, path): (Option<usize>, Option<&[u8]>),
     out: &mut Vec<u8>,
 ) {
-    let value: &[u8] = match &cell.state {
-        CellState::Live { value } | CellState::Expiring { value, .. } => value,
-        CellState::Counter { context } => context,
-        CellState::Deleted { .. } => &[],
-    };
+    let value = cell.state.value();
     let mut flags = if value.is_empty() { CELL_HAS_EMPTY_VALUE } else { 0 };
     if live.is_some_and(|live| live.timestamp == cell.timestamp) {
         flags |= CELL_USES_ROW_TIMESTAMP;
     }
     match cell.state {
-        CellState::Live { .. } | CellState::Counter { .. } => {}
-        CellState::Deleted { .. } => flags |= CELL_IS_DELETED,
-        CellState::Expiring { ttl, expiry, .. } => {
+        FlatState::Live(_) | FlatState::Counter(_) => {}
+        FlatState::Deleted { .. } => flags |= CELL_IS_DELETED,
+        FlatState::Expiring { ttl, expiry, .. } => {
             flags |= CELL_IS_EXPIRING;
             if live.is_some_and(|live| live.ttl != 0 && live.ttl == ttl && live.expiry == expiry) {
                 flags |= CELL_USES_ROW_TTL;
@@ -233,13 +235,13 @@ fn put_cell(
         put_timestamp(layout, cell.timestamp, out);
     }
     match cell.state {
-        CellState::Live { .. } | CellState::Counter { .. } => {}
-        CellState::Deleted { deletion_time } => put_time(layout, deletion_time, out),
-        CellState::Expiring { ttl, expiry, .. } if flags & CELL_USES_ROW_TTL == 0 => {
+        FlatState::Live(_) | FlatState::Counter(_) => {}
+        FlatState::Deleted { deletion_time } => put_time(layout, deletion_time, out),
+        FlatState::Expiring { ttl, expiry, .. } if flags & CELL_USES_ROW_TTL == 0 => {
             put_time(layout, expiry, out);
             put_ttl(layout, ttl, out);
         }
-        CellState::Expiring { .. } => {}
+        FlatState::Expiring { .. } => {}
     }
     if let Some(path) = path {
         put_vint(out, path.len() as u64);

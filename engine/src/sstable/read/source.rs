@@ -86,7 +86,7 @@ impl Sstable {
 impl SstableSource {
     /// A read of what the table may have.
     fn new(table: Rc<Sstable>, plan: &ReadPlan<'_>) -> Self {
-        let ReadPlan { range, slice, caching, on_damage, is_flat, .. } = plan;
+        let ReadPlan { range, slice, caching, on_damage, is_flat, looks_ahead, .. } = plan;
         debug_assert!(
             slice.ranges.is_sorted_by(|a, b| a.end <= b.start),
             "ranges of a read are not in order: {:?}",
@@ -106,7 +106,7 @@ impl SstableSource {
         SstableSource {
             index: Window::new(Content::Plain(table.index.clone()), index_access),
             // A compaction leaves the disk to queries.
-            data: Window::new(table.data.clone(), data_access).looking_ahead(*is_flat),
+            data: Window::new(table.data.clone(), data_access).looking_ahead(*looks_ahead),
             table,
             slice: (*slice).clone(),
             next,

@@ -9,13 +9,15 @@ use super::window::{Content, Window};
 use super::*;
 use crate::clock::Random;
 use crate::config::PAGE_BYTES;
-use crate::mutation::{Cell, ClusteringRange, Direction, Liveness, Position, Row};
+use crate::mutation::{
+    Cell, ClusteringRange, Direction, FlatRow, Liveness, Position, Row, ViewRoom,
+};
 use crate::schema::{
-    ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, DataType, PartitionKey, Token,
-    Value,
+    ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, Compression, Compressor,
+    DataType, LargeDataThresholds, PartitionKey, Token, Value,
 };
 
-/// As merges read. Queries get the same rows, in the other form.
+/// Rows in their changeable form. Queries and merges get the same rows, in the other one.
 fn read(table: &Rc<Sstable>, range: &PartitionRange, slice: &Slice) -> Result<Vec<Fragment>> {
     let rows = super::read(table, range, slice)?;
     let flat = drain(table.read(&ReadPlan::of(range, slice).for_queries()))?;
@@ -49,6 +51,7 @@ fn check_seed(seed: u64) {
     };
     let forward = Slice::full(Direction::Forward);
     let written = all_fragments(&partitions, &forward);
+    check_handed_on(&mut random, &schema, &options, &written);
     let info = write(&disk, 1, &schema, options, written.clone());
     let Some(info) = info else {
         assert!(partitions.is_empty());
@@ -85,6 +88,53 @@ fn check_seed(seed: u64) {
             let range = PartitionRange::Single(key);
             assert_same(seed, "absent", &read(&table, &range, &slice).unwrap(), &[]);
         }
+    }
+}
+
+/// Rows that a merge hands on where they lie make the files that rows make which are pushed.
+fn check_handed_on(
+    random: &mut Random,
+    schema: &SchemaRef,
+    options: &WriterOptions,
+    fragments: &[Fragment],
+) {
+    let lz4 = Compression { chunk_bytes: 1024, ..Compression::new(Compressor::Lz4) };
+    let large_data = LargeDataThresholds {
+        partition_bytes: 300,
+        row_bytes: 40,
+        cell_bytes: 10,
+        partition_rows: 5,
+        collection_elements: 2,
+    };
+    let compression = random.one_in(2).then_some(lz4);
+    let options = WriterOptions { compression, large_data, ..options.clone() };
+    let (pushed, handed_on) = (MemoryDisk::default(), MemoryDisk::default());
+    let wanted = write(&pushed, 1, schema, options.clone(), fragments.to_vec());
+    let mut room = ViewRoom::default();
+    let found = block_on(async {
+        let disk = shared(&handed_on);
+        let created = SstableWriter::create(disk, directory(), 1, schema.clone(), options).await;
+        let mut writer = created.unwrap();
+        for fragment in fragments {
+            let fragment = match fragment {
+                Fragment::Row { key, row } if row.multi.is_empty() && !row.is_empty() => {
+                    let flat = FlatRow::row(key.as_ordered(), row);
+                    if room.of_flat(&flat, |row| writer.push_now(flat.key(), &row)) {
+                        continue;
+                    }
+                    Fragment::FlatRow(flat)
+                }
+                other => other.clone(),
+            };
+            writer.push(fragment).await.unwrap();
+        }
+        writer.finish().await.unwrap()
+    });
+    assert_eq!(found, wanted);
+    assert_eq!(handed_on.names(), pushed.names());
+    for name in pushed.names() {
+        let (found, wanted) = (handed_on.content(&name), pushed.content(&name));
+        assert!(found == wanted, "{} is another file", name.display());
     }
 }
 

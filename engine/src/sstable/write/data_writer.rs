@@ -66,6 +66,22 @@ impl DataWriter {
         }
     }
 
+    /// Bytes that can be appended without waiting.
+    pub(crate) fn room(&self) -> usize {
+        match self {
+            DataWriter::Plain(file) => file.room(),
+            DataWriter::Compressed(chunks) => chunks.room(),
+        }
+    }
+
+    /// Appends bytes if there is room for them in memory. False where nothing was appended.
+    pub(crate) fn append_now(&mut self, bytes: &[u8]) -> bool {
+        match self {
+            DataWriter::Plain(file) => file.append_now(bytes),
+            DataWriter::Compressed(chunks) => chunks.append_now(bytes),
+        }
+    }
+
     /// Appends bytes. Errors: `Io`; the file is then unusable.
     pub(crate) async fn append(&mut self, bytes: &[u8]) -> Result<()> {
         match self {
@@ -86,6 +102,22 @@ impl DataWriter {
 }
 
 impl ChunkWriter {
+    fn room(&self) -> usize {
+        let (gathered, chunk_bytes) = (self.chunk.len(), self.compression.chunk_bytes as usize);
+        debug_assert!(gathered < chunk_bytes, "a chunk of {gathered} bytes was not stored");
+        // It is stored as soon as it is full.
+        chunk_bytes - gathered - 1
+    }
+
+    fn append_now(&mut self, bytes: &[u8]) -> bool {
+        let has_room = bytes.len() <= self.room();
+        if has_room {
+            self.chunk.extend_from_slice(bytes);
+            self.data_bytes += bytes.len() as u64;
+        }
+        has_room
+    }
+
     async fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
         self.data_bytes += bytes.len() as u64;
         let chunk_bytes = self.compression.chunk_bytes as usize;

@@ -5,7 +5,7 @@
 //! what is recorded.
 
 use crate::config::LARGE_DATA_RECORDS_MAX;
-use crate::mutation::{Cell, CellState, Row};
+use crate::mutation::{Cell, CellPath, FlatState, RowView};
 use crate::schema::{ColumnId, LargeDataThresholds, PartitionKey};
 use crate::sstable::format::scylla::{LargeData, LargeKind, LargeRecord, ScyllaMetadata};
 
@@ -58,7 +58,7 @@ pub(super) struct LargeDataCollector {
 /// A row as it was written.
 pub(super) struct WrittenRow<'a> {
     pub(crate) partition_key: &'a PartitionKey,
-    pub(crate) row: &'a Row,
+    pub(crate) row: &'a RowView<'a>,
     /// In the data file.
     pub(crate) bytes: u64,
     pub(crate) is_static: bool,
@@ -96,7 +96,7 @@ impl LargeDataCollector {
         let WrittenRow { partition_key, row, bytes, is_static } = written;
         if !is_static {
             self.partition.rows += 1;
-            self.partition.dead_rows += u64::from(is_dead(row));
+            self.partition.dead_rows += u64::from(row.is_dead());
         }
         let mut record = |kind: LargeKind, bytes: u64, elements: u64| LargeRecord {
             kind: kind as u32,
@@ -108,14 +108,14 @@ impl LargeDataCollector {
         };
         let kind = LargeKind::RowBytes;
         self.of(kind).add(*bytes, || record(kind, *bytes, 0));
-        for (id, cell) in &row.cells {
-            let (kind, size) = (LargeKind::CellBytes, value_bytes(cell));
-            self.of(kind)
-                .add(size, || LargeRecord { column: column(*id), ..record(kind, size, 0) });
+        for cell in row.cells {
+            let (kind, size) = (LargeKind::CellBytes, cell.state.value().len() as u64);
+            let named = || LargeRecord { column: column(cell.column), ..record(kind, size, 0) };
+            self.of(kind).add(size, named);
         }
-        for (id, multi) in &row.multi {
-            let size = |(path, cell): &(crate::mutation::CellPath, Cell)| {
-                path.as_ordered().len() as u64 + value_bytes(cell)
+        for (id, multi) in row.multi {
+            let size = |(path, cell): &(CellPath, Cell)| {
+                (path.as_ordered().len() + FlatState::of(cell).value().len()) as u64
             };
             let size: u64 = multi.cells.iter().map(size).sum();
             let elements = multi.cells.len() as u64;
@@ -172,22 +172,6 @@ impl LargeDataCollector {
         }
         metadata.large_data = Some(stats);
         metadata.records = (!records.is_empty()).then_some(records);
-    }
-}
-
-/// Whether a row has nothing but tombstones.
-fn is_dead(row: &Row) -> bool {
-    let is_live = |cell: &Cell| !matches!(cell.state, CellState::Deleted { .. });
-    row.liveness.is_none()
-        && !row.cells.iter().any(|(_, cell)| is_live(cell))
-        && !row.multi.iter().any(|(_, multi)| multi.cells.iter().any(|(_, cell)| is_live(cell)))
-}
-
-fn value_bytes(cell: &Cell) -> u64 {
-    match &cell.state {
-        CellState::Live { value } | CellState::Expiring { value, .. } => value.len() as u64,
-        CellState::Counter { context } => context.len() as u64,
-        CellState::Deleted { .. } => 0,
     }
 }
 

@@ -4,6 +4,7 @@
 //! block). Files become durable in this order: all components, their directory, the table of
 //! contents. So a table of contents proves that the SSTable is whole.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -13,7 +14,8 @@ use crate::commitlog::ReplayPosition;
 use crate::config::COLUMN_INDEX_BYTES_DEFAULT;
 use crate::disk::{Disk, remove_if_there, write_file_atomically};
 use crate::error::{Error, Result};
-use crate::mutation::{Fragment, Position, Row, Tombstone};
+use crate::hex::Hex;
+use crate::mutation::{Fragment, Position, Row, RowForm, RowView, Tombstone, ViewRoom};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::token::{KeyHash, murmur3_x64_128};
 use crate::schema::{ClusteringKey, Compression, LargeDataThresholds, PartitionKey};
@@ -121,13 +123,18 @@ struct OpenPartition {
 }
 
 impl OpenPartition {
+    /// Panics where a row with this key does not come behind what came before.
+    fn check_behind(&self, key: &[u8]) {
+        let is_behind = self.last.as_ref().is_none_or(|last| last.cmp_ordered(key).is_lt());
+        assert!(is_behind, "rows come in order: {} behind {:?}", Hex(key), self.last);
+    }
+
     /// Where a row or marker at `from` of the data file stands in the partition, and how far from
     /// what stands before it: the first one counts from the start of the partition.
-    fn advance(&mut self, from: u64) -> (u64, u64) {
-        let (start, header_bytes) = (self.start, self.header_bytes.unwrap_or(0));
+    fn place(&self, from: u64) -> (u64, u64) {
+        let (previous, header_bytes) = (self.previous, self.header_bytes.unwrap_or(0));
         assert!(header_bytes > 0, "content of {:?} without its front", self.key);
-        let at = from - start;
-        let previous = std::mem::replace(&mut self.previous, at);
+        let at = from - self.start;
         assert!(
             at > previous && (previous > 0 || at == header_bytes),
             "content at {at} of a partition with a front of {header_bytes}, behind {previous}"
@@ -158,6 +165,15 @@ pub struct SstableWriter {
     last_key: Option<Rc<PartitionKey>>,
     partitions: u64,
     out: Vec<u8>,
+    room: ViewRoom,
+}
+
+/// A row that was encoded, and is not in the file yet.
+struct EncodedRow {
+    /// Its place in the partition.
+    at: u64,
+    /// Where the values of its key stand in what was encoded.
+    values: Range<usize>,
 }
 
 impl SstableWriter {
@@ -207,6 +223,7 @@ impl SstableWriter {
             last_key: None,
             partitions: 0,
             out: Vec::new(),
+            room: ViewRoom::default(),
         })
     }
 
@@ -252,10 +269,13 @@ impl SstableWriter {
                 }
                 Ok(())
             }
-            Fragment::Row { key, row } => self.push_row(&key, &row).await,
-            Fragment::FlatRow(flat) => {
-                self.push_row(&ClusteringKey::from_ordered(flat.key()), &flat.thaw()).await
+            Fragment::Row { key, row } => {
+                self.push_row((key.as_ordered(), RowForm::Row(&row))).await
             }
+            Fragment::FlatRow(flat) if flat.has_multi() => {
+                self.push_row((flat.key(), RowForm::Row(&flat.thaw()))).await
+            }
+            Fragment::FlatRow(flat) => self.push_row((flat.key(), RowForm::Flat(&flat))).await,
             Fragment::RangeTombstoneChange { position, tombstone } => {
                 let partition = self.open_partition();
                 if partition.pending.as_ref().is_some_and(|(at, _)| *at != position) {
@@ -275,27 +295,69 @@ impl SstableWriter {
         self.partition.as_mut().expect("fragments come within a partition")
     }
 
-    async fn push_row(&mut self, key: &ClusteringKey, row: &Row) -> Result<()> {
-        self.flush_change().await?;
-        let position = Position::at(key.clone());
-        let last = self.open_partition().last.as_ref();
-        assert!(last.is_none_or(|last| *last < position), "rows come in order: {position:?}");
-        if row.is_empty() {
-            return Ok(());
+    /// As [`push`](Self::push) of a row, as far as that needs no waiting. False where the row was
+    /// not added: it is to be pushed then.
+    #[inline]
+    pub(crate) fn push_now(&mut self, key: &[u8], row: &RowView<'_>) -> bool {
+        let partition = self.open_partition();
+        if partition.pending.is_some() {
+            return false;
         }
-        self.begin_content().await?;
-        let from = self.data.position();
-        let partition = self.partition.as_mut().expect("checked above");
-        let (at, previous) = partition.advance(from);
+        partition.check_behind(key);
+        if row.is_empty() {
+            return true;
+        }
+        // What does not fit need not be encoded to see that.
+        if row.value_bytes() > self.data.room() || !self.begin_content_now() {
+            return false;
+        }
+        let encoded = self.encode_row(key, row);
+        let is_there = self.data.append_now(&self.out);
+        if is_there {
+            self.note_row((key, row), encoded);
+        }
+        is_there
+    }
+
+    async fn push_row(&mut self, (key, row): (&[u8], RowForm<'_>)) -> Result<()> {
+        let mut room = std::mem::take(&mut self.room);
+        let is_there = room.of(row, |row| self.push_now(key, &row));
+        if !is_there {
+            self.flush_change().await?;
+            self.open_partition().check_behind(key);
+            if !room.of(row, |row| row.is_empty()) {
+                self.begin_content().await?;
+                let encoded = room.of(row, |row| self.encode_row(key, &row));
+                self.data.append(&self.out).await?;
+                room.of(row, |row| self.note_row((key, &row), encoded));
+            }
+        }
+        self.room = room;
+        Ok(())
+    }
+
+    /// Encodes a row, which is to be appended behind what was written.
+    fn encode_row(&mut self, key: &[u8], row: &RowView<'_>) -> EncodedRow {
+        let partition = self.partition.as_ref().expect("fragments come within a partition");
+        let (at, previous) = partition.place(self.data.position());
+        debug_assert!(!row.is_empty(), "an empty row of {:?} is written", partition.key);
         self.out.clear();
-        self.encoder.put_row(&self.layout, key, row, previous, &mut self.out);
+        let values = self.encoder.put_row(&self.layout, (key, row), previous, &mut self.out);
         debug_assert_eq!(
             row_of(&self.out, &self.layout),
-            Some((previous, key.clone(), row.clone())),
+            Some((previous, ClusteringKey::from_ordered(key), row.to_row())),
             "a row is not read back as it was written"
         );
-        self.data.append(&self.out).await?;
-        partition.last = Some(position);
+        EncodedRow { at, values }
+    }
+
+    /// Takes note of the row that was appended.
+    fn note_row(&mut self, (key, row): (&[u8], &RowView<'_>), encoded: EncodedRow) {
+        let EncodedRow { at, values } = encoded;
+        let partition = self.partition.as_mut().expect("fragments come within a partition");
+        debug_assert!(at > partition.previous, "a row at {at} behind {}", partition.previous);
+        partition.previous = at;
+        partition.last = Some(Position::at(ClusteringKey::from_ordered(key)));
         self.collector.row(Some(key), row);
         let written = WrittenRow {
             partition_key: &partition.key,
@@ -304,15 +366,13 @@ impl SstableWriter {
             is_static: false,
         };
         let name = |id| self.schema.column(id).name.clone();
-        let values = || self.encoder.prefix.values(&self.layout, key);
-        self.large.row(&written, values, name);
-        let (encoder, layout) = (&mut self.encoder, &self.layout);
+        let clustering = || self.encoder.prefix.values(&self.layout, key);
+        self.large.row(&written, clustering, name);
         let prefix = |out: &mut Vec<u8>| {
             out.push(KIND_ROW);
-            encoder.prefix.put_key(layout, key, out);
+            out.extend_from_slice(&self.out[values]);
         };
         self.promoted.add((at, at + self.out.len() as u64), prefix, partition.open);
-        Ok(())
     }
 
     /// Writes the marker for the change that waits, if it changes anything.
@@ -327,7 +387,8 @@ impl SstableWriter {
         self.begin_content().await?;
         let from = self.data.position();
         let partition = self.partition.as_mut().expect("checked above");
-        let (at, previous) = partition.advance(from);
+        let (at, previous) = partition.place(from);
+        partition.previous = at;
         self.out.clear();
         let both = (closing, opening);
         self.encoder.put_marker(&self.layout, &position, both, previous, &mut self.out);
@@ -352,35 +413,68 @@ impl SstableWriter {
 
     /// Writes key, deletion and static row once there is something to follow.
     async fn begin_content(&mut self) -> Result<()> {
-        let partition = self.partition.as_mut().expect("content comes within a partition");
-        if partition.header_bytes.is_some() {
-            return Ok(());
+        if !self.begin_content_now() {
+            let key_bytes = self.encode_front();
+            self.data.append(&self.out).await?;
+            self.note_front(key_bytes);
         }
-        self.collector.partition(partition.key.as_bytes(), partition.deletion);
-        self.large.partition();
+        Ok(())
+    }
+
+    /// The same as far as that needs no waiting. False where they are not written yet.
+    #[inline]
+    fn begin_content_now(&mut self) -> bool {
+        let partition = self.partition.as_ref().expect("content comes within a partition");
+        if partition.header_bytes.is_some() {
+            return true;
+        }
+        let key_bytes = self.encode_front();
+        let is_there = self.data.append_now(&self.out);
+        if is_there {
+            self.note_front(key_bytes);
+        }
+        is_there
+    }
+
+    /// Encodes key, deletion and static row. Returns how many bytes come before the static row.
+    fn encode_front(&mut self) -> usize {
+        let partition = self.partition.as_ref().expect("content comes within a partition");
         self.out.clear();
         put_bytes16(&mut self.out, partition.key.as_bytes());
         put_deletion(&mut self.out, partition.deletion);
-        let front_bytes = self.out.len();
-        if !self.layout.statics.list.is_empty() {
-            let empty = Row::default();
-            let row = partition.static_row.as_deref().unwrap_or(&empty);
-            self.encoder.put_static_row(&self.layout, row, &mut self.out);
+        let key_bytes = self.out.len();
+        let has_statics = !self.layout.statics.list.is_empty();
+        let (encoder, layout) = (&mut self.encoder, &self.layout);
+        match &partition.static_row {
+            Some(row) => ViewRoom::default().of_row(row, |row| {
+                assert!(has_statics, "a table without static columns");
+                encoder.put_static_row(layout, &row, &mut self.out);
+            }),
+            None if has_statics => encoder.put_static_row(layout, &RowView::EMPTY, &mut self.out),
+            None => {}
         }
-        if let Some(row) = &partition.static_row {
-            assert!(!self.layout.statics.list.is_empty(), "a table without static columns");
-            self.collector.row(None, row);
+        key_bytes
+    }
+
+    /// Takes note of the front that was appended.
+    fn note_front(&mut self, key_bytes: usize) {
+        let partition = self.partition.as_mut().expect("content comes within a partition");
+        let before = partition.header_bytes.replace(self.out.len() as u64);
+        assert!(before.is_none(), "{:?} has a second front", partition.key);
+        self.collector.partition(partition.key.as_bytes(), partition.deletion);
+        self.large.partition();
+        let Some(row) = &partition.static_row else { return };
+        ViewRoom::default().of_row(row, |row| {
+            self.collector.row(None, &row);
             let written = WrittenRow {
                 partition_key: &partition.key,
-                row,
-                bytes: (self.out.len() - front_bytes) as u64,
+                row: &row,
+                bytes: (self.out.len() - key_bytes) as u64,
                 is_static: true,
             };
             let name = |id| self.schema.column(id).name.clone();
             self.large.row(&written, Vec::new, name);
-        }
-        partition.header_bytes = Some(self.out.len() as u64);
-        self.data.append(&self.out).await
+        });
     }
 
     async fn end_partition(&mut self) -> Result<()> {
@@ -444,7 +538,7 @@ impl SstableWriter {
         let (encoder, layout) = (&mut self.encoder, &self.layout);
         let mut statistics = self
             .collector
-            .statistics(self.options.replay, |key| encoder.prefix.values(layout, key))
+            .statistics(self.options.replay, |key| encoder.prefix.values(layout, key.as_ordered()))
             .at_level(self.options.level);
         assert_eq!(statistics.partition_sizes.count(), written, "all partitions are counted");
         // Chunks have checksums of their own.
