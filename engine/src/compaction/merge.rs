@@ -93,9 +93,7 @@ impl<O: Others> Merge<O> {
                 break;
             }
             for fragment in fragments.drain(..) {
-                if runtime::need_preempt() {
-                    runtime::yield_now().await;
-                }
+                runtime::maybe_yield().await;
                 if progress.is_cancelled() {
                     return Ok(Merged { is_cancelled: true, ..pass.merged });
                 }

@@ -213,8 +213,8 @@ impl Memtable {
             .map(|(key, _)| key.clone())
     }
 
-    /// Frees the memtable row by row, in turns with other tasks. Where somebody reads it still, it
-    /// goes with the last who does.
+    /// Frees the memtable some rows at a time, in turns with other tasks. Where somebody reads it
+    /// still, it goes with the last who does.
     pub async fn dismantle(self: Rc<Self>) {
         assert!(self.released.get(), "a memtable goes whose bytes still count");
         let Ok(memtable) = Rc::try_unwrap(self) else { return };

@@ -369,6 +369,60 @@ mod tests {
     use crate::mutation::{ClusteringRange, Mutation, PartitionRange, RangeTombstone, Slice};
     use crate::schema::{ClusteringKey, TableId};
 
+    /// Gives one fragment for each time that it is waited for.
+    struct Slow {
+        left: VecDeque<Fragment>,
+        is_awaited: bool,
+    }
+
+    impl FragmentSource for Slow {
+        fn fill_now(&mut self, _: &mut VecDeque<Fragment>) -> Filled {
+            assert!(!self.is_awaited, "a source that has to be waited for is asked again");
+            self.is_awaited = true;
+            Filled::Waits
+        }
+
+        fn fill<'a>(
+            &'a mut self,
+            out: &'a mut VecDeque<Fragment>,
+        ) -> LocalBoxFuture<'a, Result<()>> {
+            self.is_awaited = false;
+            out.extend(self.left.pop_front());
+            async { Ok(()) }.boxed_local()
+        }
+
+        fn skip_partition(&mut self) {
+            unreachable!("nobody leaves anything out");
+        }
+    }
+
+    /// To ask it may pass many rows that nobody sees.
+    #[test]
+    fn an_input_is_asked_once_before_it_is_waited_for() {
+        let key = Rc::new(PartitionKey::from_bytes(*b"k"));
+        let row = |at: u8| {
+            let key = Rc::new(ClusteringKey::from_ordered([at]));
+            Fragment::Row { key, row: Rc::default() }
+        };
+        let start = Fragment::PartitionStart { key, deletion: None };
+        let slow = |rows: [u8; 2]| {
+            let [a, b] = rows.map(row);
+            let left = VecDeque::from([start.clone(), a, b, Fragment::PartitionEnd]);
+            Box::new(Slow { left, is_awaited: false }) as Box<dyn FragmentSource>
+        };
+        let mut merged = MergeSource::merge(vec![slow([1, 3]), slow([2, 4])], Direction::Forward);
+        let mut out = VecDeque::new();
+        loop {
+            let before = out.len();
+            block_on(merged.fill(&mut out)).unwrap();
+            if out.len() == before {
+                break;
+            }
+        }
+        let wanted = [start, row(1), row(2), row(3), row(4), Fragment::PartitionEnd];
+        assert_eq!(out, wanted);
+    }
+
     #[test]
     fn of_deletions_in_several_sources_the_strongest_one_counts() {
         let deleted = |timestamp| {

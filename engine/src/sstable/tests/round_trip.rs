@@ -34,7 +34,14 @@ fn assert_same(seed: u64, what: &str, found: &[Fragment], wanted: &[Fragment]) {
     }
 }
 
-fn check_seed(seed: u64) {
+/// How many rows a writer took without waiting, and how many it did not.
+#[derive(Debug, Default)]
+struct HandedOn {
+    taken: usize,
+    refused: usize,
+}
+
+fn check_seed(seed: u64) -> HandedOn {
     let mut random = Random::new(seed);
     let schema = random_schema(&mut random);
     let partitions = random_partitions(&mut random, &schema);
@@ -51,12 +58,12 @@ fn check_seed(seed: u64) {
     };
     let forward = Slice::full(Direction::Forward);
     let written = all_fragments(&partitions, &forward);
-    check_handed_on(&mut random, &schema, &options, &written);
+    let ways = check_handed_on(&mut random, &schema, &options, &written);
     let info = write(&disk, 1, &schema, options, written.clone());
     let Some(info) = info else {
         assert!(partitions.is_empty());
         assert!(disk.names().is_empty(), "seed {seed}: nothing is left of nothing");
-        return;
+        return ways;
     };
     assert_eq!(info.partitions as usize, partitions.len());
     let table = open(&disk, 1, &schema).unwrap();
@@ -89,6 +96,7 @@ fn check_seed(seed: u64) {
             assert_same(seed, "absent", &read(&table, &range, &slice).unwrap(), &[]);
         }
     }
+    ways
 }
 
 /// Rows that a merge hands on where they lie make the files that rows make which are pushed.
@@ -97,7 +105,8 @@ fn check_handed_on(
     schema: &SchemaRef,
     options: &WriterOptions,
     fragments: &[Fragment],
-) {
+) -> HandedOn {
+    let mut ways = HandedOn::default();
     let lz4 = Compression { chunk_bytes: 1024, ..Compression::new(Compressor::Lz4) };
     let large_data = LargeDataThresholds {
         partition_bytes: 300,
@@ -120,8 +129,10 @@ fn check_handed_on(
                 Fragment::Row { key, row } if row.multi.is_empty() && !row.is_empty() => {
                     let flat = FlatRow::row(key.as_ordered(), row);
                     if room.of_flat(&flat, |row| writer.push_now(flat.key(), &row)) {
+                        ways.taken += 1;
                         continue;
                     }
+                    ways.refused += 1;
                     Fragment::FlatRow(flat)
                 }
                 other => other.clone(),
@@ -136,6 +147,7 @@ fn check_handed_on(
         let (found, wanted) = (handed_on.content(&name), pushed.content(&name));
         assert!(found == wanted, "{} is another file", name.display());
     }
+    ways
 }
 
 /// Slices and rows of one partition are what they should be.
@@ -224,9 +236,13 @@ fn a_cell_keeps_its_own_expiry_beside_the_rows() {
 
 #[test]
 fn random_tables_read_back_as_written() {
+    let mut ways = HandedOn::default();
     for seed in 0..400 {
-        check_seed(seed);
+        let own = check_seed(seed);
+        ways.taken += own.taken;
+        ways.refused += own.refused;
     }
+    assert!(ways.taken > 1000 && ways.refused > 100, "{ways:?}");
 }
 
 /// One partition of `rows` rows of about 100 bytes, 4 KiB blocks.
