@@ -5,7 +5,7 @@ use std::path::Path;
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
-use super::{AlignedBuffer, Disk, OpenOptions};
+use super::{Access, AlignedBuffer, Disk, OpenOptions};
 use crate::error::{Error, Result};
 
 /// Reads a whole file.
@@ -75,5 +75,24 @@ pub async fn write_file_atomically(disk: &dyn Disk, path: &Path, content: &[u8])
     file.truncate(content.len() as u64).await?;
     file.sync().await?;
     disk.rename(&beside, path).await?;
+    disk.sync_directory(directory).await
+}
+
+/// Makes durable what a reader sees of a file, its content and its name. An earlier run may have
+/// failed to: then the kernel shows what it has in memory, and a power cut takes that away. What
+/// was read is written where it stands, for a sync alone does not write again what once failed.
+///
+/// Errors: `Io`.
+pub async fn make_durable(disk: &dyn Disk, path: &Path) -> Result<()> {
+    let content = read_file(disk, path).await?;
+    let directory = path.parent().ok_or_else(|| Error::invalid("a file needs a directory"))?;
+    let options = OpenOptions { access: Access::ReadWrite, data_sync: false };
+    let file = disk.open(path, options).await?;
+    if !content.is_empty() {
+        let (result, _) = file.write_at(0, AlignedBuffer::padded(&content)).await;
+        result?;
+        file.truncate(content.len() as u64).await?;
+    }
+    file.sync().await?;
     disk.sync_directory(directory).await
 }

@@ -27,7 +27,7 @@ use crate::error::Result;
 pub use backend::{Backend, run, run_within};
 pub use blocking::BlockingDisk;
 pub use buffer::{AlignedBuffer, buffer_bytes};
-pub use files::{read_file, remove_if_there, remove_tree, write_file_atomically};
+pub use files::{make_durable, read_file, remove_if_there, remove_tree, write_file_atomically};
 pub use open_files::{OpenFiles, OpenFilesStats, Sleep};
 pub use simulated::{Counters, Faults, SimulatedDisk};
 pub use uring::UringDisk;

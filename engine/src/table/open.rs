@@ -20,7 +20,7 @@ use super::resharding::{Handovers, Log, Resharding, sees_to};
 use super::table::{LiveSstable, Sstables, Table};
 use crate::cache::{PageCache, RowCache};
 use crate::commitlog::{Commitlog, ReplayPosition};
-use crate::disk::Disk;
+use crate::disk::{Disk, make_durable};
 use crate::error::{Error, Result};
 use crate::ledger::{Entry, Ledger};
 use crate::memtable::Memtable;
@@ -340,6 +340,8 @@ pub struct Cleared {
     pub set_aside: Vec<SetAside>,
     /// Files that were set aside before.
     pub lost_before: usize,
+    /// What a manifest says could not be made durable: nothing may follow from it.
+    pub unsure: Option<Error>,
 }
 
 /// Clears away SSTable files in a table's folder that no manifest names: what crashes left. To be
@@ -359,6 +361,12 @@ pub async fn clear_leftovers(
     for ((shard, count), reached) in manifests_of(&names, reached) {
         let path = directory.join(manifest_name(shard, count));
         let manifest = Manifest::open_from(disk.clone(), &path, reached).await?;
+        // Of later edits nobody has said that they are durable, and the commitlog goes by them.
+        if manifest.edited() > reached
+            && let Err(error) = make_durable(&**disk, &path).await
+        {
+            result.unsure = Some(error);
+        }
         live.extend(manifest.live().keys());
         spent.extend(manifest.spent());
         result.newest = result.newest.max(manifest.flushed_through());

@@ -15,7 +15,9 @@ use super::Shard;
 use crate::commitlog::{Commitlog, CommitlogOptions, Recovery, ReplayPosition};
 use crate::database::catalog::Catalog;
 use crate::database::layout;
-use crate::disk::{DirectoryEntry, read_file, remove_if_there, remove_tree, write_file_atomically};
+use crate::disk::{
+    DirectoryEntry, make_durable, read_file, remove_if_there, remove_tree, write_file_atomically,
+};
 use crate::error::{Error, Result};
 use crate::io::Class;
 use crate::ledger::{Entry, Known, Ledger};
@@ -44,6 +46,8 @@ pub(in crate::database) struct Leftovers {
     pub(in crate::database) ledgers: Ledgers,
     /// Files of SSTables that were set aside and that the commitlog has all of, by table.
     pub(in crate::database) redundant: Vec<(TableId, PathBuf)>,
+    /// Tables of which the manifests are not known to be durable, each with what stood against it.
+    pub(in crate::database) unsure: BTreeMap<TableId, Error>,
     /// That of the catalog.
     pub(in crate::database) version: u64,
 }
@@ -126,7 +130,7 @@ impl Shard {
             self.first_segment.set(first_segment);
         }
         *self.commitlog.borrow_mut() = commitlog;
-        is_all_kept &= self.add_tables(schemas, &leftovers.ledgers).await;
+        is_all_kept &= self.add_tables(schemas, &leftovers).await;
         if let Err(error) = ledger.record(Vec::new()).await {
             tracing::warn!(shard, %error, "the ledger could not record manifests");
         }
@@ -148,14 +152,17 @@ impl Shard {
     }
 
     /// Opens the tables; false where one cannot be opened.
-    async fn add_tables(&self, schemas: Vec<SchemaRef>, ledgers: &Ledgers) -> bool {
-        let shard = self.context.shard;
+    async fn add_tables(&self, schemas: Vec<SchemaRef>, leftovers: &Leftovers) -> bool {
+        let (shard, ledgers) = (self.context.shard, &leftovers.ledgers);
         let opened = schemas.into_iter().map(|schema| async move {
             let id = schema.id;
             let numbered = ledgers.values();
             let numbered = numbered.filter_map(|known| known.generations.get(&id)).max();
             let before = (reached(ledgers, id), numbered.copied().unwrap_or(0));
-            let opened = self.add_table(schema.clone(), before).await;
+            let opened = match leftovers.unsure.get(&id) {
+                Some(error) => Err(error.clone()),
+                None => self.add_table(schema.clone(), before).await,
+            };
             if let Err(error) = &opened {
                 let table = schema.full_name();
                 tracing::error!(shard, table, %error, "a table cannot be opened; others go on");
@@ -275,7 +282,7 @@ impl Shard {
         let tables: BTreeMap<PathBuf, TableId> =
             schemas.iter().map(|schema| (self.options.layout.table(schema), schema.id)).collect();
         let mut newest = None;
-        let mut redundant = Vec::new();
+        let (mut redundant, mut unsure) = (Vec::new(), BTreeMap::new());
         let folders = self.table_folders().await?.into_iter();
         let cleared = folders.map(|table| async {
             let id = tables.get(&table).copied();
@@ -290,6 +297,7 @@ impl Shard {
         for (table, cleared) in cleared {
             if let Some((id, cleared)) = cleared {
                 newest = newest.max(cleared.newest);
+                unsure.extend(cleared.unsure.map(|error| (id, error)));
                 let mut unexplained = 0;
                 for set in cleared.set_aside {
                     // A log of which something is left out does not have all of them.
@@ -311,7 +319,7 @@ impl Shard {
             }
         }
         let first_segment_min = newest.map_or(0, |newest: ReplayPosition| newest.segment + 1);
-        Ok(Leftovers { first_segment_min, ledgers, redundant, version })
+        Ok(Leftovers { first_segment_min, ledgers, redundant, unsure, version })
     }
 
     /// Removes files that were set aside at this start and that SSTables have all of meanwhile.
@@ -355,9 +363,15 @@ impl Shard {
         let folder = self.options.layout.ledgers();
         let mut ledgers = BTreeMap::new();
         let mut are_whole = true;
-        for entry in self.list(&folder).await? {
+        let entries = self.list(&folder).await?;
+        if !entries.is_empty() {
+            self.context.disk.sync_directory(self.options.layout.root()).await?;
+        }
+        for entry in entries {
             if let Some(log) = layout::parse_log_name(&entry.name) {
                 let path = folder.join(&entry.name);
+                // Segments go by what it says.
+                make_durable(&*self.context.disk, &path).await?;
                 let ledger = Ledger::open(self.context.disk.clone(), &path).await?;
                 are_whole &= ledger.was_whole();
                 ledgers.insert(log, ledger.known());
@@ -422,7 +436,13 @@ impl Shard {
     pub(in crate::database) async fn load_catalog(&self) -> Result<Catalog> {
         let path = self.options.layout.catalog();
         match read_file(&*self.context.disk, &path).await {
-            Ok(content) => Catalog::decode(&path, &content),
+            Ok(content) => {
+                let catalog = Catalog::decode(&path, &content)?;
+                // An earlier run may have replaced it, and failed to make its name durable: tables
+                // would be gone after a power cut, or be back without their files.
+                self.context.disk.sync_directory(self.options.layout.root()).await?;
+                Ok(catalog)
+            }
             Err(error) if error.is_missing_file() => {
                 let catalog = Catalog::new();
                 let layout = &self.options.layout;

@@ -7,5 +7,6 @@ mod dropped;
 mod failing_disk;
 mod full_disk;
 mod log_limit;
+mod unsynced;
 
 pub(super) use log_limit::run;
