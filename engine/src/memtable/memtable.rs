@@ -14,8 +14,9 @@ use crate::mutation::Mutation;
 use crate::runtime;
 use crate::schema::PartitionKey;
 
-/// Bookkeeping bytes of a partition beyond its rows.
-const PARTITION_OVERHEAD_BYTES: usize = 256;
+/// Bookkeeping bytes of a partition beyond its rows: its place in the map, an empty list of range
+/// tombstones, and the first node of its rows.
+const PARTITION_OVERHEAD_BYTES: usize = 512;
 
 /// Shared handle on one partition: readers keep it while the map grows.
 pub(super) type PartitionHandle = Rc<RefCell<Partition>>;
@@ -64,25 +65,36 @@ impl Memtable {
         position: ReplayPosition,
         mutation: Mutation,
     ) -> PendingWrite {
-        assert!(!self.sealed.get(), "a sealed memtable takes no new writes");
-        let last = self.highest.get();
-        assert!(last < Some(position), "a write at {position:?} is announced behind {last:?}");
-        self.note(position);
-        self.note_timestamp(&mutation);
+        self.announce(position, &mutation);
         self.writes_in_flight.set(self.writes_in_flight.get() + 1);
         PendingWrite { memtable: self.clone(), mutation: Some(mutation) }
     }
 
+    /// Merges in a write at `position` of the commitlog, which is durable enough already. Its parts
+    /// leave `mutation`, which is of no use afterwards.
+    pub fn write(&self, position: ReplayPosition, mutation: &mut Mutation) {
+        self.announce(position, mutation);
+        self.apply(mutation);
+    }
+
+    fn announce(&self, position: ReplayPosition, mutation: &Mutation) {
+        assert!(!self.sealed.get(), "a sealed memtable takes no new writes");
+        let last = self.highest.get();
+        assert!(last < Some(position), "a write at {position:?} is announced behind {last:?}");
+        self.note(position);
+        self.note_timestamp(mutation);
+    }
+
     /// Merges in a write that came back from the commitlog of an earlier run; `position` where that
     /// was this shard's own log, not one of another shard count.
-    pub fn replay(&self, position: Option<ReplayPosition>, mutation: Mutation) {
+    pub fn replay(&self, position: Option<ReplayPosition>, mut mutation: Mutation) {
         assert!(!self.sealed.get(), "a sealed memtable takes no writes of an earlier run");
         match position {
             Some(position) => self.note(position),
             None => self.has_others.set(true),
         }
         self.note_timestamp(&mutation);
-        self.apply(mutation);
+        self.apply(&mut mutation);
     }
 
     fn note(&self, position: ReplayPosition) {
@@ -113,19 +125,18 @@ impl Memtable {
         }
     }
 
-    /// Merges a write in.
-    fn apply(&self, mut mutation: Mutation) {
+    /// Merges a write in, whose parts leave `mutation`.
+    fn apply(&self, mutation: &mut Mutation) {
+        let written = mutation.rows.len();
         let mut partitions = self.partitions.borrow_mut();
-        let handle = match partitions.get(&mutation.key) {
-            Some(handle) => handle.clone(),
+        let growth = match partitions.get(&mutation.key) {
+            Some(handle) => handle.borrow_mut().apply(mutation),
             None => {
                 let key = std::mem::replace(&mut mutation.key, PartitionKey::from_bytes([]));
                 self.grow(PARTITION_OVERHEAD_BYTES + key.as_bytes().len());
-                partitions.entry(Rc::new(key)).or_default().clone()
+                partitions.entry(Rc::new(key)).or_default().borrow_mut().apply(mutation)
             }
         };
-        let written = mutation.rows.len();
-        let growth = handle.borrow_mut().apply(mutation);
         let added = growth.rows;
         debug_assert!(added <= written, "{added} rows more by a write of {written}");
         self.grow(growth.bytes);
@@ -223,11 +234,8 @@ impl Memtable {
             if let Ok(partition) = Rc::try_unwrap(partition) {
                 // The map's own way to take it apart would first make a list of all its leaves. The
                 // last row of a leaf leaves the others where they are.
-                let mut rows = partition.into_inner().rows;
-                while rows.len() > ROWS_FREED_AT_ONCE
-                    && let Some(last) = rows.get_max().map(|(key, _)| key.clone())
-                {
-                    rows.remove(&last);
+                let mut partition = partition.into_inner();
+                while partition.rows.len() > ROWS_FREED_AT_ONCE && partition.pop_last().is_some() {
                     runtime::maybe_yield().await;
                 }
             }
@@ -261,8 +269,8 @@ impl PendingWrite {
 
 impl Drop for PendingWrite {
     fn drop(&mut self) {
-        if let Some(mutation) = self.mutation.take() {
-            self.memtable.apply(mutation);
+        if let Some(mut mutation) = self.mutation.take() {
+            self.memtable.apply(&mut mutation);
         }
         let in_flight = self.memtable.writes_in_flight.get();
         assert!(in_flight > 0, "a write ends that was not announced");

@@ -20,7 +20,7 @@ use crate::mutation::{
     RangeTombstone, Slice, StreamCheck,
 };
 use crate::probe::{self, Count};
-use crate::schema::PartitionKey;
+use crate::schema::{ClusteringKey, PartitionKey};
 
 struct MemtableSource {
     memtable: Rc<Memtable>,
@@ -174,8 +174,8 @@ impl Cursor {
                 };
                 // Tombstone changes that come before this row, or before the end of the range.
                 while let Some((position, change)) = self.next_change(direction) {
-                    let is_before_row = row.is_none_or(|(key, _)| {
-                        let order = position.cmp_key(key);
+                    let is_before_row = row.is_none_or(|row| {
+                        let order = position.cmp_ordered(row.key());
                         if direction.is_reversed() { order.is_gt() } else { order.is_lt() }
                     });
                     if !is_before_row {
@@ -184,13 +184,13 @@ impl Cursor {
                     self.take_change(direction);
                     out.push_back(Fragment::RangeTombstoneChange { position, tombstone: change });
                 }
-                let Some((key, row)) = row else {
+                let Some(row) = row else {
                     self.rest = None;
                     break;
                 };
-                out.push_back(Fragment::Row { key: key.clone(), row: row.clone() });
+                out.push_back(row.fragment());
                 if out.len() >= target {
-                    let here = Position::at((**key).clone());
+                    let here = Position::at(ClusteringKey::from_ordered(row.key()));
                     self.rest = Some(match direction {
                         Direction::Forward => ClusteringRange { start: here, end: rest.end },
                         Direction::Reversed => ClusteringRange { start: rest.start, end: here },
@@ -259,13 +259,13 @@ impl FragmentSource for MemtableSource {
 mod tests {
     use super::*;
     use crate::mutation::{Mutation, RangeTombstone, Row, Tombstone};
-    use crate::schema::{ClusteringKey, TableId};
+    use crate::schema::TableId;
 
     fn rows_of(source: &mut dyn FragmentSource) -> (Vec<Vec<u8>>, Vec<PartitionKey>) {
         let mut out = VecDeque::new();
         while source.fill_now(&mut out) == Filled::Some {}
         let (mut rows, mut keys) = (Vec::new(), Vec::new());
-        for fragment in out {
+        for fragment in out.into_iter().map(Fragment::thawed) {
             match fragment {
                 Fragment::Row { key, .. } => rows.push(key.as_ordered().to_vec()),
                 Fragment::PartitionStart { key, .. } => keys.push((*key).clone()),
@@ -339,6 +339,7 @@ mod tests {
                     }
                     _ => None,
                 };
+                let out: Vec<Fragment> = out.into_iter().map(Fragment::thawed).collect();
                 let found: Vec<i64> = out.iter().filter_map(timestamp).collect();
                 assert_eq!(found, wanted, "{direction:?} {range:?}");
                 let statics = out.iter().filter(|f| matches!(f, Fragment::StaticRow(_)));

@@ -1,5 +1,5 @@
-//! A row and its key in one counted piece of memory: how the row cache keeps rows, and how its
-//! readers get them without a copy.
+//! A row and its key in one counted piece of memory: how the row cache keeps rows, how memtables
+//! keep most of theirs, and how readers get them without a copy.
 //!
 //! ```text
 //! holders u32 | content bytes u16 | key bytes u8 | form u8 | [content bytes u32, key bytes u32] | key | row

@@ -35,8 +35,8 @@ pub enum Fragment {
         key: Rc<ClusteringKey>,
         row: Rc<Row>,
     },
-    /// A row as the row cache keeps it: what queries read, from there and from SSTables, and what
-    /// merges read.
+    /// A row in one piece of memory: what queries read, from memtables, the row cache and SSTables,
+    /// and what merges read.
     FlatRow(FlatRow),
     RangeTombstoneChange {
         position: Position,
@@ -60,7 +60,7 @@ impl Fragment {
         matches!(self, Fragment::Row { .. } | Fragment::FlatRow(_))
     }
 
-    /// The row as the row cache keeps it, if it is one.
+    /// The row in one piece of memory, if it is one.
     pub(crate) fn flat(&self) -> Option<&FlatRow> {
         match self {
             Fragment::FlatRow(flat) => Some(flat),

@@ -93,11 +93,47 @@ impl<'a> FlatState<'a> {
     }
 }
 
-/// A row in one form or the other, the flat one without multi-cell columns.
+/// A row in one form or the other. Who looks at it wants the flat one without multi-cell columns.
 #[derive(Clone, Copy)]
 pub(crate) enum RowForm<'a> {
     Row(&'a Row),
     Flat(&'a FlatRow),
+}
+
+impl RowForm<'_> {
+    /// The row with this key, in one piece of memory: its own where it has that.
+    pub(crate) fn to_flat(self, key: &[u8]) -> FlatRow {
+        match self {
+            RowForm::Row(row) => FlatRow::row(key, row),
+            RowForm::Flat(flat) => {
+                debug_assert_eq!(flat.key(), key, "a row gets another key");
+                flat.clone()
+            }
+        }
+    }
+
+    /// Timestamp of the newest thing in the row; `None` of an empty one.
+    pub(crate) fn newest_timestamp(self) -> Option<i64> {
+        match self {
+            RowForm::Row(row) => row.newest_timestamp(),
+            RowForm::Flat(flat) if flat.has_multi() => flat.thaw().newest_timestamp(),
+            RowForm::Flat(flat) => {
+                let (liveness, deletion, cells) = flat.parts();
+                let own = liveness.map(|live| live.timestamp);
+                let deletion = deletion.map(|deletion| deletion.timestamp);
+                own.max(deletion).max(cells.map(|cell| cell.timestamp).max())
+            }
+        }
+    }
+
+    /// Whether the row holds nothing that its own tombstone covers.
+    pub(crate) fn is_compacted(self) -> bool {
+        match self {
+            RowForm::Row(row) => row.is_compacted(),
+            RowForm::Flat(flat) if flat.has_multi() => flat.thaw().is_compacted(),
+            RowForm::Flat(flat) => flat.deletion().is_none_or(|own| !flat.is_touched_by(own)),
+        }
+    }
 }
 
 /// Room for the cells of one row after another.
@@ -176,6 +212,31 @@ mod tests {
         let nothing = Row::default();
         assert_eq!(room.of_row(&nothing, |view| view.to_row()), RowView::EMPTY.to_row());
         assert!(room.0.capacity() >= row.cells.len(), "the room is kept");
+    }
+
+    #[test]
+    fn both_forms_of_a_row_say_the_same() {
+        let own = |timestamp| Some(Tombstone { timestamp, deletion_time: 1 });
+        let older = Row { deletion: own(4), ..row() };
+        let cases =
+            [(row(), Some(7)), (Row { deletion: own(9), ..row() }, Some(9)), (older, Some(7))];
+        let multi =
+            vec![(ColumnId(9), MultiCell::deleted(Tombstone { timestamp: 8, deletion_time: 1 }))];
+        let with_multi = Row { multi, deletion: own(8), ..row() };
+        let others = [(Row::default(), None), (with_multi, Some(8))];
+        for (row, newest) in cases.into_iter().chain(others) {
+            let flat = FlatRow::row(b"key", &row);
+            for form in [RowForm::Row(&row), RowForm::Flat(&flat)] {
+                assert_eq!(form.to_flat(b"key"), flat);
+                assert_eq!(form.newest_timestamp(), newest, "{row:?}");
+                assert_eq!(form.is_compacted(), row.is_compacted(), "{row:?}");
+            }
+        }
+        let flat = FlatRow::row(b"key", &row());
+        let kept = RowForm::Flat(&flat).to_flat(b"key");
+        assert_eq!(kept.key().as_ptr(), flat.key().as_ptr(), "a copy was made");
+        drop(flat);
+        assert_eq!(kept.thaw(), row(), "it outlives the one that it shares its memory with");
     }
 
     #[test]

@@ -38,6 +38,12 @@ impl Mutation {
         }
     }
 
+    /// The mutation; one that does nothing is left in its place, of the same table.
+    pub(crate) fn take(&mut self) -> Mutation {
+        let nothing = Mutation::new(self.table, PartitionKey::from_bytes([]));
+        std::mem::replace(self, nothing)
+    }
+
     /// Checks that keys are keys of `schema`, whose clustering keys have `shape`, and that every
     /// cell is one of its columns, of the right kind and shape: what passes can be written to an
     /// SSTable. Whether a value is one of its column's type is looked at no further than its

@@ -42,7 +42,7 @@ impl DroppedCells {
         !row.cells.iter().any(|cell| self.has(cell.column, cell.timestamp))
     }
 
-    /// Whether any of them is among the single-cell columns of a row of the cache.
+    /// Whether any of them is among the single-cell columns of a flat row.
     pub fn touch_flat(&self, row: &FlatRow) -> bool {
         row.cells().any(|cell| self.has(cell.column, cell.timestamp))
     }

@@ -532,7 +532,7 @@ mod tests {
         let mut merged = MergeSource::merge(sources, Direction::Forward);
         let mut out = VecDeque::new();
         block_on(merged.fill(&mut out)).unwrap();
-        let is_row = |fragment: Option<&Fragment>| matches!(fragment, Some(Fragment::Row { .. }));
+        let is_row = |fragment: Option<&Fragment>| fragment.is_some_and(Fragment::is_row);
         assert!(is_row(out.back()), "the first fill ends within the first partition");
         merged.skip_partition();
         out.clear();

@@ -403,7 +403,7 @@ impl View {
         row.is_live_at(self.now_seconds).then_some(row)
     }
 
-    /// Whether a row of the cache is live and handed over as it is.
+    /// Whether a flat row is live and handed over as it is.
     #[inline]
     fn is_whole(&self, flat: &FlatRow, covering: Option<Tombstone>) -> bool {
         if covering.is_none() && self.dropped.is_none() && flat.is_plain() {

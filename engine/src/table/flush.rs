@@ -14,8 +14,8 @@ use crate::error::Result;
 use crate::io::{Class, run_as};
 use crate::ledger::Entry;
 use crate::memtable::Memtable;
-use crate::mutation::{Direction, Fragment, PartitionRange, Slice};
-use crate::reader::Uncovered;
+use crate::mutation::{Direction, Fragment, PartitionRange, Slice, ViewRoom};
+use crate::reader::{DroppedCells, Uncovered};
 use crate::runtime;
 use crate::sstable::manifest::{Edit, Manifest};
 use crate::sstable::{Sstable, SstableWriter, WriterOptions, remove_files};
@@ -231,25 +231,7 @@ impl Table {
         let mut writer =
             SstableWriter::create(self.disk.clone(), &self.directory, generation, schema, options)
                 .await?;
-        let mut source = memtable.read(&PartitionRange::full(), &Slice::full(Direction::Forward));
-        let mut fragments: VecDeque<Fragment> = VecDeque::new();
-        let mut uncovered = Uncovered::default();
-        loop {
-            source.fill(&mut fragments).await?;
-            if fragments.is_empty() {
-                break;
-            }
-            for fragment in fragments.drain(..) {
-                let fragment = match &dropped {
-                    Some(dropped) => dropped.pass(fragment),
-                    None => fragment,
-                };
-                if let Some(fragment) = uncovered.pass(fragment) {
-                    writer.push(fragment).await?;
-                }
-                runtime::maybe_yield().await;
-            }
-        }
+        write_rows(memtable, dropped, &mut writer).await?;
         if writer.finish().await?.is_none() {
             return Ok(None);
         }
@@ -286,4 +268,49 @@ impl Table {
     pub fn is_dropped(&self) -> bool {
         self.dropped.get()
     }
+}
+
+/// Writes what an SSTable needs of a memtable.
+///
+/// Errors: those of the writer.
+async fn write_rows(
+    memtable: &Rc<Memtable>,
+    dropped: Option<DroppedCells>,
+    writer: &mut SstableWriter,
+) -> Result<()> {
+    let mut source = memtable.read(&PartitionRange::full(), &Slice::full(Direction::Forward));
+    let mut fragments: VecDeque<Fragment> = VecDeque::new();
+    let (mut uncovered, mut room) = (Uncovered::default(), ViewRoom::default());
+    loop {
+        source.fill(&mut fragments).await?;
+        if fragments.is_empty() {
+            break;
+        }
+        for fragment in fragments.drain(..) {
+            runtime::maybe_yield().await;
+            if let Fragment::FlatRow(flat) = &fragment {
+                // Of most rows all is left, and the writer has room for them.
+                let (is_left, is_written) = room.of_flat(flat, |row| {
+                    let is_left = row.is_compacted()
+                        && dropped.as_ref().is_none_or(|dropped| dropped.leave(&row))
+                        && uncovered.leaves(&row);
+                    (is_left, is_left && writer.push_now(flat.key(), &row))
+                });
+                if is_left {
+                    if !is_written {
+                        writer.push(fragment).await?;
+                    }
+                    continue;
+                }
+            }
+            let fragment = match &dropped {
+                Some(dropped) => dropped.pass(fragment),
+                None => fragment,
+            };
+            if let Some(fragment) = uncovered.pass(fragment) {
+                writer.push(fragment).await?;
+            }
+        }
+    }
+    Ok(())
 }

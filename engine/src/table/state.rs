@@ -11,7 +11,7 @@ use futures::future::LocalBoxFuture;
 use super::table::Table;
 use crate::error::{Error, Result};
 use crate::mutation::{
-    ClusteringRange, Direction, Filled, Fragment, FragmentSource, PartitionRange, Slice,
+    ClusteringRange, Direction, Filled, Fragment, FragmentSource, PartitionRange, RowForm, Slice,
 };
 use crate::reader::{LiveContent, LiveRows, QueryReader, RowKey, RowState, RowValues};
 use crate::runtime;
@@ -84,7 +84,7 @@ impl Noting {
                 Fragment::StaticRow(row) | Fragment::Row { row, .. } => {
                     state.note(row.newest_timestamp());
                 }
-                Fragment::FlatRow(flat) => state.note(flat.thaw().newest_timestamp()),
+                Fragment::FlatRow(flat) => state.note(RowForm::Flat(flat).newest_timestamp()),
                 Fragment::RangeTombstoneChange { tombstone, .. } => {
                     state.note_tombstone(*tombstone);
                 }

@@ -21,10 +21,11 @@ use super::{Handle, RowCache};
 use crate::cache::budget::Arrival;
 use crate::error::Result;
 use crate::mutation::{
-    ClusteringRange, FlatRow, Fragment, FragmentSource, Position, RangeTombstone, Row, Tombstone,
+    ClusteringRange, FlatRow, Fragment, FragmentSource, Position, RangeTombstone, RowForm,
+    Tombstone,
 };
 use crate::runtime;
-use crate::schema::{ClusteringKey, PartitionKey, Token};
+use crate::schema::{PartitionKey, Token};
 
 /// Entries that a range tombstone is put on before others have their turn; fewer in tests.
 const COVERED_AT_ONCE_MAX: usize = if cfg!(test) { 2 } else { 64 };
@@ -136,9 +137,13 @@ impl RowCache {
                         self.resize_partition(&handle.key, version);
                     }
                     Fragment::Row { key, row } => {
-                        self.merge_row(handle, version, &key, &row, &mut tail);
+                        let row = (key.as_ordered(), RowForm::Row(&row));
+                        self.merge_row(handle, version, row, &mut tail);
                     }
-                    Fragment::FlatRow(_) => unreachable!("a memtable has no other"),
+                    Fragment::FlatRow(flat) => {
+                        let row = (flat.key(), RowForm::Flat(&flat));
+                        self.merge_row(handle, version, row, &mut tail);
+                    }
                     Fragment::RangeTombstoneChange { position, tombstone } => {
                         if let Some((start, tombstone)) = open.take() {
                             debug_assert!(start <= position, "a tombstone ends behind its start");
@@ -159,12 +164,10 @@ impl RowCache {
         &self,
         handle: &Rc<Handle>,
         version: &Version,
-        key: &ClusteringKey,
-        row: &Row,
+        (key, row): (&[u8], RowForm<'_>),
         tail: &mut Tail,
     ) {
         debug_assert!(row.is_compacted(), "a memtable holds nothing that its row deletion covers");
-        let key = key.as_ordered();
         let slot = match version.at_row(key) {
             AtRow::Entry(slot) => {
                 tail.clear();
@@ -176,7 +179,7 @@ impl RowCache {
                 return;
             }
             AtRow::Known => {
-                let flat = FlatRow::row(key, row);
+                let flat = row.to_flat(key);
                 while tail.rows.len() >= TAIL_ROWS && !self.has_room_for(&flat) {
                     self.drop_merged(handle, version, tail.rows.pop_front());
                 }

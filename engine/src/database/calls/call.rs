@@ -209,17 +209,28 @@ impl Under<'_> {
             let only = mutations.into_iter().next();
             return self.apply_one(only.expect("there is one"));
         }
-        let mut by_shard: Vec<Vec<Mutation>> =
-            vec![Vec::new(); self.database.shard_count() as usize];
-        for mutation in mutations {
-            by_shard[self.database.shard_of(&mutation.key) as usize].push(mutation);
-        }
-        let by_shard = (0..).zip(by_shard).filter(|(_, writes)| !writes.is_empty());
+        let by_shard = (0..).zip(self.by_shard(mutations)).filter(|(_, writes)| !writes.is_empty());
         let ask = |(shard, writes)| {
             Some(self.database.handle(shard).ask(ApplyMany(writes, self.asked())))
         };
         let parts = by_shard.map(ask);
         Writing(Writes::Many(parts.collect()))
+    }
+
+    /// The writes of each shard.
+    fn by_shard(&self, mutations: Vec<Mutation>) -> Vec<Vec<Mutation>> {
+        let shards = self.database.shard_count() as usize;
+        if shards == 1 {
+            return vec![mutations];
+        }
+        let shard_of = |mutation: &Mutation| self.database.shard_of(&mutation.key) as usize;
+        let mut counts = vec![0; shards];
+        mutations.iter().for_each(|mutation| counts[shard_of(mutation)] += 1);
+        let mut by_shard: Vec<_> = counts.into_iter().map(Vec::with_capacity).collect();
+        for mutation in mutations {
+            by_shard[shard_of(&mutation)].push(mutation);
+        }
+        by_shard
     }
 }
 

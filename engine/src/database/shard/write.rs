@@ -51,14 +51,14 @@ impl Shard {
     /// Applies a write, in this turn where it has to wait for nothing.
     pub(super) fn apply_now(
         self: &Rc<Self>,
-        mutation: Mutation,
+        mut mutation: Mutation,
         (terms, is_counted): (Terms, bool),
     ) -> Answering<Result<()>> {
         if self.is_over_memory() || self.is_log_long() || !self.admits_write(&mutation) {
             return Answering::Later(self.apply_under(mutation, (terms, is_counted)));
         }
         let entered = self.enter_write(&mutation, is_counted);
-        let begun = entered.and_then(|table| self.begin(&table, mutation, None));
+        let begun = entered.and_then(|table| self.begin(&table, &mut mutation, None));
         match begun {
             Ok(None) => Answering::Now(Ok(())),
             Ok(Some(begun)) => {
@@ -148,10 +148,10 @@ impl Shard {
     pub(super) async fn write_held(
         self: &Rc<Self>,
         table: &Table,
-        mutation: Mutation,
+        mut mutation: Mutation,
         hold: Hold,
     ) -> Result<()> {
-        match self.begin(table, mutation, Some(hold))? {
+        match self.begin(table, &mut mutation, Some(hold))? {
             Some(begun) => self.finish(begun).await,
             None => Ok(()),
         }
@@ -204,13 +204,13 @@ impl Shard {
 
     async fn apply_all(
         self: &Rc<Self>,
-        mutations: Vec<Mutation>,
+        mut mutations: Vec<Mutation>,
         limits: Limits,
         terms: &Terms,
     ) -> Result<()> {
         let mut pending = Vec::new();
         let mut was_slowed = false;
-        for mutation in mutations {
+        for mutation in &mut mutations {
             let progress = (&mut pending, &mut was_slowed);
             let begun = self.begin_one((mutation, limits), progress, terms).await;
             match begun {
@@ -225,10 +225,11 @@ impl Shard {
         self.finish_all(pending).await
     }
 
-    /// Begins one of many writes; `pending` are those before it that nobody sees yet.
+    /// Begins one of many writes, whose parts leave `mutation`; `pending` are those before it that
+    /// nobody sees yet.
     async fn begin_one(
         self: &Rc<Self>,
-        (mutation, limits): (Mutation, Limits),
+        (mutation, limits): (&mut Mutation, Limits),
         (pending, was_slowed): (&mut Vec<Begun>, &mut bool),
         terms: &Terms,
     ) -> Result<Option<Begun>> {
@@ -250,10 +251,10 @@ impl Shard {
             self.waiting(terms, self.wait_for_log(was_slowed)).await??;
             has_waited = true;
         }
-        if !self.admits_write(&mutation) {
+        if !self.admits_write(mutation) {
             // Who waits for a partition holds none: two that wait could wait for each other.
             self.finish_all(std::mem::take(pending)).await?;
-            let held = self.locks.hold(Place::of(&mutation), Kind::Write);
+            let held = self.locks.hold(Place::of(mutation), Kind::Write);
             hold = Some(self.waiting(terms, held).await?);
             has_waited = true;
         }
@@ -278,24 +279,26 @@ impl Shard {
 
     /// Commitlog first, in one step with the announcement: positions rise in the order in which
     /// memtables are sealed. `None` where the write is durable enough from the start, and done.
-    /// Without a hold nobody may have the partition for himself.
+    /// Without a hold nobody may have the partition for himself. The parts of the write leave
+    /// `mutation`: it has 200 bytes itself, which are not moved from hand to hand.
     fn begin(
         self: &Rc<Self>,
         table: &Table,
-        mutation: Mutation,
+        mutation: &mut Mutation,
         hold: Option<Hold>,
     ) -> Result<Option<Begun>> {
         table.check_writable()?;
         self.check_owned(&mutation.key)?;
-        table.check(&mutation)?;
-        let place = Place::of(&mutation);
-        let (position, durable) = self.commitlog()?.append(&mutation)?;
-        let write = table.active().begin_write(position, mutation);
+        table.check(mutation)?;
+        let (position, durable) = self.commitlog()?.append(mutation)?;
         if durable.is_there() {
-            write.apply();
+            table.active().write(position, mutation);
             self.flush_where_large();
             return Ok(None);
         }
+        let place = Place::of(mutation);
+        let mutation = mutation.take();
+        let write = table.active().begin_write(position, mutation);
         let hold = hold.or_else(|| self.locks.try_hold(place, Kind::Write));
         let hold = hold.expect("a write begins where nobody has the partition for himself");
         Ok(Some(Begun { write, durable, hold }))

@@ -21,7 +21,7 @@ use super::btree::Tree;
 use super::leaf::{Claim, Run, View};
 use super::place::PlaceRef;
 use crate::mutation::tombstone::strongest;
-use crate::mutation::{FlatRow, Position, RangeTombstone, Row, Tombstone, Weight};
+use crate::mutation::{FlatRow, Position, RangeTombstone, Row, RowForm, Tombstone, Weight};
 use crate::policy::Slot;
 use crate::prefetch::Memory;
 
@@ -344,15 +344,18 @@ impl Version {
     }
 
     /// Merges a row into the entry that stands at its key; returns it as it is now.
-    pub fn merge_row(&self, key: &[u8], row: &Row) -> FlatRow {
+    pub fn merge_row(&self, key: &[u8], row: RowForm<'_>) -> FlatRow {
         let merged = self.tree.borrow_mut().change(PlaceRef::row(key), |mut entry| {
             let flat = if entry.flat().has_row() {
                 let mut own = entry.flat().thaw();
-                own.merge(row);
+                match row {
+                    RowForm::Row(row) => own.merge(row),
+                    RowForm::Flat(flat) => own.merge(&flat.thaw()),
+                }
                 debug_assert!(own.is_compacted(), "a row holds what its own deletion covers");
                 FlatRow::row(key, &own)
             } else {
-                FlatRow::row(key, row)
+                row.to_flat(key)
             };
             entry.set_row(flat.clone());
             flat

@@ -67,14 +67,12 @@ fn a_write_that_waited_for_memory_while_its_table_was_dropped_is_refused() {
         };
         let mut at = 0;
         // Many at a time take few blocks, so that the log stays short; the last ones come alone.
-        while memory().await <= (2 * MEMTABLE_BYTES - (8 << 10)) as u64 {
-            let many = (0..10).map(|row| insert(&full, "a", at + row, 1, 1));
-            database.apply_many(many.collect()).await.unwrap();
-            at += 10;
-        }
-        while memory().await <= 2 * MEMTABLE_BYTES as u64 {
-            database.apply(insert(&full, "a", at, 1, 1)).await.unwrap();
-            at += 1;
+        for (rows, left) in [(50, 8 << 10), (10, 1 << 10), (1, 0)] {
+            while memory().await <= (2 * MEMTABLE_BYTES - left) as u64 {
+                let many = (0..rows).map(|row| insert(&full, "a", at + row, 1, 1));
+                database.apply_many(many.collect()).await.unwrap();
+                at += rows;
+            }
         }
         // Nothing is flushed meanwhile: both wait.
         let mut waiting = [
