@@ -164,27 +164,3 @@ fn an_edit_that_could_not_be_synced_is_made_durable_by_the_next_start() {
         });
     }
 }
-
-/// A segment that a ledger names must be there. Without a durable name of its file an older ledger
-/// is back after a power cut, which names segments that are gone.
-#[test]
-fn a_ledger_without_a_durable_name_gets_one_by_the_next_start() {
-    for seed in 0..40 {
-        run(async move {
-            let disk = SimulatedDisk::new(seed);
-            let (unnamed, is_failing) =
-                Unsynced::shared(&disk, |path: &Path| path.ends_with("ledger"));
-            is_failing.set(true);
-            let database = open(unnamed, MEMTABLE_BYTES).await;
-            // It names a segment, and cannot say that it went.
-            let _ = database.close().await;
-            drop(database);
-            let again = open(disk.shared(), MEMTABLE_BYTES).await;
-            let t = again.create_table(definition(), false).await.unwrap();
-            again.apply(insert(&t, "a", 1, 1, 1)).await.unwrap();
-            again.close().await.unwrap();
-            let last = open(disk.power_cut().shared(), MEMTABLE_BYTES).await;
-            assert_eq!(count_rows(&last, &t, "a").await.unwrap(), 1, "seed {seed}");
-        });
-    }
-}
