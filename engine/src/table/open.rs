@@ -371,6 +371,10 @@ pub async fn clear_leftovers(
         spent.extend(manifest.spent());
         result.newest = result.newest.max(manifest.flushed_through());
     }
+    if result.unsure.is_some() {
+        // Files that it calls spent may be live again after a power cut.
+        return Ok(result);
+    }
     let lost = directory.join(LOST);
     if names.iter().any(|name| name == LOST) {
         result.lost_before = disk.list(&lost).await?.len();

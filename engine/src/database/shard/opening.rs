@@ -363,14 +363,10 @@ impl Shard {
         let folder = self.options.layout.ledgers();
         let mut ledgers = BTreeMap::new();
         let mut are_whole = true;
-        let entries = self.list(&folder).await?;
-        if !entries.is_empty() {
-            self.context.disk.sync_directory(self.options.layout.root()).await?;
-        }
-        for entry in entries {
+        for entry in self.list(&folder).await? {
             if let Some(log) = layout::parse_log_name(&entry.name) {
                 let path = folder.join(&entry.name);
-                // Segments go by what it says.
+                // Segments go by what it says. Its folder became durable with the catalog's name.
                 make_durable(&*self.context.disk, &path).await?;
                 let ledger = Ledger::open(self.context.disk.clone(), &path).await?;
                 are_whole &= ledger.was_whole();
