@@ -54,19 +54,28 @@ impl Shard {
         mut mutation: Mutation,
         (terms, is_counted): (Terms, bool),
     ) -> Answering<Result<()>> {
-        if self.is_over_memory() || self.is_log_long() || !self.admits_write(&mutation) {
-            return Answering::Later(self.apply_under(mutation, (terms, is_counted)));
-        }
-        let entered = self.enter_write(&mutation, is_counted);
-        let begun = entered.and_then(|table| self.begin(&table, &mut mutation, None));
-        match begun {
-            Ok(None) => Answering::Now(Ok(())),
-            Ok(Some(begun)) => {
+        match self.begin_now(&mut mutation, is_counted) {
+            None => Answering::Later(self.apply_under(mutation, (terms, is_counted))),
+            Some(Ok(None)) => Answering::Now(Ok(())),
+            Some(Ok(Some(begun))) => {
                 let shard = self.clone();
                 Answering::Later(async move { shard.finish(begun).await }.boxed_local())
             }
-            Err(error) => Answering::Now(Err(error)),
+            Some(Err(error)) => Answering::Now(Err(error)),
         }
+    }
+
+    /// Begins a write as [`begin`](Self::begin) does; `None` where it has to wait for that.
+    fn begin_now(
+        self: &Rc<Self>,
+        mutation: &mut Mutation,
+        is_counted: bool,
+    ) -> Option<Result<Option<Begun>>> {
+        if self.is_over_memory() || self.is_log_long() || !self.admits_write(mutation) {
+            return None;
+        }
+        let entered = self.enter_write(mutation, is_counted);
+        Some(entered.and_then(|table| self.begin(&table, mutation, None)))
     }
 
     /// Whether nobody has the partition of a write for himself, or waits for that.
@@ -85,8 +94,18 @@ impl Shard {
     /// Applies a write; done when it is as durable as the options demand.
     ///
     /// Errors: `NotFound`, `Poisoned`, `Io` (disk full: retry later), `RateLimited`, `Overloaded`.
-    pub fn apply(self: &Rc<Self>, mutation: Mutation) -> LocalBoxFuture<'static, Result<()>> {
-        self.apply_under(mutation, (Terms::default(), false))
+    pub fn apply(self: &Rc<Self>, mut mutation: Mutation) -> LocalBoxFuture<'static, Result<()>> {
+        let shard = self.clone();
+        async move {
+            match shard.begin_now(&mut mutation, false) {
+                None => shard.apply_under(mutation, (Terms::default(), false)).await,
+                Some(begun) => match begun? {
+                    None => Ok(()),
+                    Some(begun) => shard.finish(begun).await,
+                },
+            }
+        }
+        .boxed_local()
     }
 
     /// The same on these terms; it is not given up once it has begun.

@@ -302,6 +302,11 @@ impl Window {
         }
     }
 
+    /// All bytes at hand, and where they begin.
+    pub(crate) fn held(&self) -> (u64, &[u8]) {
+        (self.start, &self.bytes)
+    }
+
     /// Appends what stands before `to`, and the rest of its unit.
     async fn append(&mut self, to: u64, keep: Keep) -> Result<()> {
         let end = to.next_multiple_of(self.content.unit_bytes()).min(self.content.size());

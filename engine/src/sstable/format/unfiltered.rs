@@ -447,33 +447,40 @@ pub(crate) enum RowContent {
     Flat(FlatRow),
 }
 
-/// Reads rows that stand one behind another and are at hand: in most scans, most rows. What is no
-/// such row is left to [`read_head`] and [`read_content`], which say what it is.
+/// Reads rows that are at hand: in most scans, most rows. What is no such row is left to
+/// [`read_head`] and [`read_content`], which say what it is.
 pub(crate) struct RowsAtHand<'a> {
     layout: &'a Layout,
     bytes: &'a [u8],
-    /// Bytes of rows that were read.
-    pub(crate) passed: u64,
     cells: Vec<FlatCell<'a>>,
 }
 
+/// What was made of a row at hand.
+pub(crate) struct RowAtHand<T> {
+    pub(crate) row: T,
+    /// Bytes that it takes.
+    pub(crate) bytes: u64,
+    /// Bytes of what stands before it.
+    pub(crate) previous: u64,
+}
+
 impl<'a> RowsAtHand<'a> {
-    /// From the start of a row on.
     pub(crate) fn new(layout: &'a Layout, bytes: &'a [u8]) -> Self {
-        RowsAtHand { layout, bytes, passed: 0, cells: Vec::new() }
+        RowsAtHand { layout, bytes, cells: Vec::new() }
     }
 
-    /// What `take` makes of the next row and its key, if it is whole and one for whose key
+    /// What `take` makes of the row at `at` and its key, if it is whole and one for whose key
     /// `is_wanted` holds. It is flat if it may be and can be.
     #[inline]
-    pub(crate) fn next<T>(
+    pub(crate) fn row_at<T>(
         &mut self,
+        at: u64,
         may_be_flat: bool,
         is_wanted: impl FnOnce(&[u8]) -> bool,
         take: impl FnOnce(&[u8], RowContent) -> T,
-    ) -> Option<T> {
-        let RowsAtHand { layout, bytes, passed, cells } = self;
-        let mut input = Input::new(&bytes[*passed as usize..]);
+    ) -> Option<RowAtHand<T>> {
+        let RowsAtHand { layout, bytes, cells } = self;
+        let mut input = Input::new(bytes.get(at as usize..)?);
         let flags = input.u8().ok()?;
         if flags & (END_OF_PARTITION | EXTENSION | IS_MARKER) != 0 {
             return None;
@@ -484,13 +491,14 @@ impl<'a> RowsAtHand<'a> {
             }
             let frame = read_frame(input, flags).ok()?;
             let columns = &layout.regulars;
-            let content = match may_be_flat {
-                true => read_content_with(cells, input, layout, columns, (key, frame)).ok()?.1,
-                false => RowContent::Row(read_row(input, layout, columns, frame).ok()?.1),
+            let (previous, content) = if may_be_flat {
+                read_content_with(cells, input, layout, columns, (key, frame)).ok()?
+            } else {
+                let (previous, row) = read_row(input, layout, columns, frame).ok()?;
+                (previous, RowContent::Row(row))
             };
             debug_assert!(frame.end > 0, "a row of no bytes");
-            *passed += frame.end;
-            Some(take(key, content))
+            Some(RowAtHand { row: take(key, content), bytes: frame.end, previous })
         };
         look_at_values(&mut input, layout, layout.clustering.len(), read).ok()?
     }

@@ -45,6 +45,19 @@ pub(super) struct Span {
     pub(super) end: u64,
 }
 
+impl Span {
+    /// The spot before the row or marker at `at`, whose previous one is `previous` bytes away;
+    /// `None` where none can stand there.
+    pub(super) fn spot_before(&self, at: u64, previous: u64) -> Option<Spot> {
+        if at == self.body {
+            return (previous == at - self.start).then_some(Spot::Exhausted);
+        }
+        let room = at.saturating_sub(self.body);
+        let is_there = (1..=room).contains(&previous);
+        is_there.then(|| Spot::Previous { at: at - previous, end: at })
+    }
+}
+
 /// What a walk forward came over.
 pub(super) struct Walked {
     /// Start and end of the last row or marker.
@@ -195,19 +208,17 @@ impl RowCursor {
     }
 
     /// The spot before the row or marker at `at`, whose previous one is `previous` bytes away.
+    ///
+    /// Errors: `Corrupt`.
     fn stepped_back(&self, data: &Window, at: u64, previous: u64) -> Result<Spot> {
-        let Span { start, body, .. } = self.span;
-        let room = at.saturating_sub(body);
-        let is_first = at == body;
-        let wanted = if is_first { at - start } else { room };
-        if (is_first && previous == wanted) || (!is_first && (1..=room).contains(&previous)) {
-            return Ok(match is_first {
-                true => Spot::Exhausted,
-                false => Spot::Previous { at: at - previous, end: at },
-            });
-        }
-        let wanted = format!("a previous size {} {wanted}", if is_first { "of" } else { "up to" });
-        Err(self.failed(at, data.content().corrupt(at, wanted, previous)))
+        self.span.spot_before(at, previous).ok_or_else(|| {
+            let Span { start, body, .. } = self.span;
+            let wanted = match at == body {
+                true => format!("a previous size of {}", at - start),
+                false => format!("a previous size up to {}", at.saturating_sub(body)),
+            };
+            self.failed(at, data.content().corrupt(at, wanted, previous))
+        })
     }
 
     /// The spot of a reversed cursor before the row or marker at `at`; `None` where none stands

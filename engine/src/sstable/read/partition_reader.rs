@@ -35,7 +35,7 @@ use crate::sstable::data::window::Window;
 use crate::sstable::format::coding::Input;
 use crate::sstable::format::layout::Layout;
 use crate::sstable::format::unfiltered::{
-    Frame, RowContent, RowsAtHand, read_content, read_previous_size, read_row,
+    Frame, RowAtHand, RowContent, RowsAtHand, read_content, read_previous_size, read_row,
 };
 use crate::sstable::index::index_page::{Entry, LastItem};
 use crate::sstable::index::promoted_index::PromotedIndex;
@@ -184,30 +184,42 @@ impl PartitionReader {
     /// Emits rows within the range that are at hand, as far as there is nothing to wait for and
     /// nothing to tell of: most rows of a scan. False where the next thing is none of these.
     fn emit_at_hand(&mut self, data: &Window, out: &mut VecDeque<Fragment>, goal: usize) -> bool {
-        let (Spot::Next { at }, Some(clip)) = (self.cursor.spot, &mut self.clip) else {
+        let Some(clip) = self.clip.as_mut().filter(|clip| clip.has_entered()) else {
             return false;
         };
-        if !clip.has_entered() {
-            return false;
-        }
-        let (room, open) = (self.cursor.bound.saturating_sub(at), self.cursor.open);
-        let mut rows = RowsAtHand::new(&self.cursor.layout, data.bytes_from(at));
+        let RowCursor { layout, span, spot, open, bound, .. } = &mut self.cursor;
+        let (open, bound) = (*open, *bound);
+        let (start, bytes) = data.held();
+        let mut rows = RowsAtHand::new(layout, bytes);
         let takes_all = clip.is_full();
-        while out.len() < goal && rows.passed < room {
+        let before = out.len();
+        while out.len() < goal {
+            let at = match *spot {
+                Spot::Next { at } if at < bound => at,
+                Spot::Previous { at, .. } if at >= bound => at,
+                _ => break,
+            };
+            let Some(from) = at.checked_sub(start) else { break };
             let is_inside = |key: &[u8]| takes_all || clip.place_of_key(key) == Place::Inside;
-            let row = rows.next(self.is_flat, is_inside, |key, content| match content {
+            let row = rows.row_at(from, self.is_flat, is_inside, |key, content| match content {
                 RowContent::Flat(flat) => AtHand::Flat(flat),
                 RowContent::Row(row) => AtHand::Row(ClusteringKey::from_ordered(key), row),
             });
+            let Some(RowAtHand { row, bytes, previous }) = row else { break };
+            *spot = match *spot {
+                // What contradicts itself is read again, and told of.
+                Spot::Previous { end, .. } => match span.spot_before(at, previous) {
+                    Some(spot) if at + bytes == end => spot,
+                    _ => break,
+                },
+                _ => Spot::Next { at: at + bytes },
+            };
             match row {
-                Some(AtHand::Flat(flat)) => clip.flat(flat, open, out),
-                Some(AtHand::Row(key, row)) => clip.row(key, row, open, out),
-                None => break,
+                AtHand::Flat(flat) => clip.flat(flat, open, out),
+                AtHand::Row(key, row) => clip.row(key, row, open, out),
             }
         }
-        let passed = rows.passed;
-        self.cursor.spot = Spot::Next { at: at + passed };
-        passed > 0
+        out.len() > before
     }
 
     /// Begins a range, which stays to be read where that fails.
