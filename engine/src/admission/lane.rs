@@ -120,3 +120,44 @@ impl<T, P, C> Lane<T, P, C> {
         take(&mut self.starving, id, |(_, waiter)| waiter.id);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiter<T>(id: u64) -> Waiter<T> {
+        Waiter { id, since_ns: 0, deadline: None, sender: oneshot::channel().0 }
+    }
+
+    #[test]
+    fn who_waits_no_more_is_in_no_queue_and_keeps_no_lane() {
+        let options = LevelOptions::default();
+        let mut lane: Lane<(), (), ()> = Lane::new(LevelId(7), "gone".into(), options);
+        lane.is_gone = true;
+        for id in 0..3 {
+            lane.queue.push_back(waiter(3 * id));
+            lane.returning.push_back(waiter(3 * id + 1));
+            let want = Want { read: id, bytes: 1, held: 0 };
+            lane.starving.push_back((want, waiter(3 * id + 2)));
+        }
+        let left = |lane: &Lane<(), (), ()>| {
+            let queue = lane.queue.iter().map(|waiter| waiter.id);
+            let returning = lane.returning.iter().map(|waiter| waiter.id);
+            let starving = lane.starving.iter().map(|(_, waiter)| waiter.id);
+            let mut all: Vec<u64> = queue.chain(returning).chain(starving).collect();
+            all.sort_unstable();
+            all
+        };
+        let mut wanted: Vec<u64> = (0..9).collect();
+        for id in [4, 0, 8, 3, 7, 5, 2, 1, 6] {
+            assert!(lane.has_waiting() && !lane.is_over(), "{wanted:?} wait");
+            lane.forget(id);
+            wanted.retain(|other| *other != id);
+            assert_eq!(left(&lane), wanted, "{id} waits no more");
+            // Who got what it waited for is forgotten as well.
+            lane.forget(id);
+            assert_eq!(left(&lane), wanted, "{id} is in no queue");
+        }
+        assert!(!lane.has_waiting() && lane.is_over());
+    }
+}

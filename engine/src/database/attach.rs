@@ -449,3 +449,73 @@ fn data_type(ty: &StoredType) -> Option<DataType> {
         StoredType::Vector(..) | StoredType::Other(_) => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inspect::KeyType;
+
+    const INT: StoredType = StoredType::Scalar(Scalar::Int);
+
+    /// What files show of a table whose columns are all of one type.
+    fn found(clustering: &[&str], statics: &[&str], regulars: &[&str]) -> FoundSchema {
+        let named = |names: &[&str]| -> Vec<(String, StoredType)> {
+            names.iter().map(|name| ((*name).to_owned(), INT)).collect()
+        };
+        let keys = named(clustering).into_iter();
+        let keys = keys.map(|(name, ty)| (name, KeyType { ty, is_descending: false }));
+        FoundSchema {
+            keyspace: None,
+            name: "t".into(),
+            partition_key: named(&["pk"]),
+            clustering: keys.collect(),
+            statics: named(statics),
+            regulars: named(regulars),
+            source: Some(PathBuf::from("schema.cql")),
+        }
+    }
+
+    #[test]
+    fn key_columns_whose_names_were_made_up_are_told() {
+        let named = found(&["ck1", "ck2"], &[], &["v"]);
+        let notes = |found: &FoundSchema| table_schema(found, TableId(1)).unwrap().1;
+        assert!(notes(&named).is_empty());
+        let wanted = "the files do not name their key columns and there is no schema.cql: they \
+                      are pk, ck1, ck2";
+        assert_eq!(notes(&FoundSchema { source: None, ..named }), [wanted]);
+    }
+
+    #[test]
+    fn columns_of_types_that_no_table_has_are_bytes_or_are_left_out() {
+        let mut files = found(&["ck"], &[], &["v"]);
+        files.regulars.push(("vec".into(), StoredType::Vector(Box::new(INT), 3)));
+        files.regulars.push(("odd".into(), StoredType::Other("Odd".into())));
+        let (schema, notes) = table_schema(&files, TableId(1)).unwrap();
+        let names: Vec<&str> = schema.columns.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(names, ["pk", "ck", "v", "vec"]);
+        let types = [2, 3].map(|at: usize| &schema.columns[at].ty);
+        assert_eq!(types, [&DataType::Int, &DataType::Blob]);
+        let is_told = |note: &str, name: &str, end: &str| {
+            note.starts_with(&format!("column '{name}' of type ")) && note.ends_with(end)
+        };
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert!(is_told(&notes[0], "vec", "is shown as its bytes"), "{notes:?}");
+        assert!(is_told(&notes[1], "odd", "is left out"), "{notes:?}");
+        files.partition_key[0].1 = StoredType::Other("Odd".into());
+        let refused = table_schema(&files, TableId(1)).unwrap_err().to_string();
+        assert!(refused.contains("key column 'pk' is of type"), "{refused}");
+    }
+
+    #[test]
+    fn keys_may_lack_values_where_the_table_may_be_a_dense_one() {
+        let may_lack = |clustering: &[&str], statics: &[&str], regulars: &[&str]| {
+            let files = found(clustering, statics, regulars);
+            table_schema(&files, TableId(1)).unwrap().0.options.has_partial_keys
+        };
+        assert!(may_lack(&["a", "b"], &[], &["v"]));
+        assert!(may_lack(&["a", "b"], &[], &[]));
+        assert!(!may_lack(&["a"], &[], &["v"]));
+        assert!(!may_lack(&["a", "b"], &["s"], &["v"]));
+        assert!(!may_lack(&["a", "b"], &[], &["v", "w"]));
+    }
+}

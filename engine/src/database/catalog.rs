@@ -343,15 +343,6 @@ impl Catalog {
         serde_json::from_slice(body)
             .map_err(|error| Error::corrupt(path, end as u64 + 1, "a catalog", error.to_string()))
     }
-
-    /// Suggests the name of `names` that is nearest to `wanted`, for error messages.
-    pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-        names
-            .map(|name| (edit_distance(wanted, name), name))
-            .filter(|(distance, _)| *distance <= 2)
-            .min()
-            .map(|(_, name)| name)
-    }
 }
 
 /// The checksum of a catalog file of a format version: of all before it and behind its line, where
@@ -397,21 +388,6 @@ mod tables_on_disk {
             })
             .collect())
     }
-}
-
-/// Levenshtein distance.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// Checks a name that becomes part of a path.

@@ -5,9 +5,9 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::{Entry, Known, Ledger, SegmentEntry};
+use super::{Entry, Known, Ledger, SegmentEntry, frame};
 use crate::config::PAGE_BYTES;
-use crate::disk::{Disk, Faults, SimulatedDisk};
+use crate::disk::{Disk, Faults, SimulatedDisk, read_file};
 use crate::schema::TableId;
 
 fn run<T>(body: impl Future<Output = T>) -> T {
@@ -103,6 +103,54 @@ fn on_a_full_disk_the_reserved_room_serves() {
         // What could not be recorded is, as soon as there is room.
         ledger.record(vec![]).await.unwrap();
         assert_eq!(open(&disk.power_cut()).await.known(), ledger.known());
+    });
+}
+
+/// The first frame says all that was known and may be long: its pages are none of that room.
+#[test]
+fn the_reserved_room_is_the_same_when_a_long_ledger_was_opened_again() {
+    run(async {
+        let mut taken = Vec::new();
+        for is_opened_again in [false, true] {
+            let disk = SimulatedDisk::new(1);
+            let mut ledger = open(&disk).await;
+            ledger.record((1..=400).map(segment).collect()).await.unwrap();
+            if is_opened_again {
+                ledger = open(&disk).await;
+            }
+            disk.set_faults(Faults { capacity_bytes: Some(0), ..Faults::default() });
+            let mut sequence = 0;
+            let refused = loop {
+                match ledger.record(vec![manifest(1, sequence + 1)]).await {
+                    Ok(()) => sequence += 1,
+                    Err(error) => break error,
+                }
+            };
+            assert!(refused.is_disk_full(), "{refused}");
+            assert_eq!(open(&disk).await.manifest(TableId(1)), sequence);
+            taken.push(sequence);
+        }
+        assert!(taken[0] > 50 && taken[0] == taken[1], "frames on a full disk: {taken:?}");
+    });
+}
+
+#[test]
+fn frames_go_on_counting_when_a_ledger_was_opened_again() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        for start in 0..3 {
+            let ledger = open(&disk).await;
+            for id in 1..=2 {
+                ledger.record(vec![segment(10 * start + id)]).await.unwrap();
+            }
+        }
+        let content = read_file(&disk, &path()).await.unwrap();
+        let (mut rest, mut sequences) = (&content[..], Vec::new());
+        while let Some((sequence, _, length)) = frame::parse::<Vec<Entry>>(*b"TGLD", rest) {
+            sequences.push(sequence);
+            rest = &rest[length..];
+        }
+        assert_eq!(sequences, [1, 2, 3, 4, 5, 6]);
     });
 }
 

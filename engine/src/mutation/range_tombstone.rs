@@ -162,6 +162,12 @@ mod tests {
         }
     }
 
+    /// The place before a key, of an even number, or the one behind it.
+    fn place(number: u64) -> Position {
+        let key = ClusteringKey::from_ordered([(number / 2) as u8]);
+        if number.is_multiple_of(2) { Position::before(key) } else { Position::after(key) }
+    }
+
     #[test]
     fn the_list_says_what_a_map_of_single_keys_says() {
         for seed in 0..300 {
@@ -169,12 +175,14 @@ mod tests {
             let mut list = RangeTombstoneList::default();
             let mut model = [None; 24];
             for _ in 0..random.below(12) {
-                let start = random.below(22) as u8;
-                let end = start + random.below(u64::from(23 - start)) as u8;
+                let start = random.below(46);
+                let end = start + 1 + random.below(47 - start);
+                let range = ClusteringRange { start: place(start), end: place(end) };
                 let tombstone = Tombstone { timestamp: random.below(5) as i64, deletion_time: 0 };
-                list.add(RangeTombstone { range: range(start, end), tombstone });
-                for place in &mut model[usize::from(start)..=usize::from(end)] {
-                    *place = (*place).max(Some(tombstone));
+                list.add(RangeTombstone { range, tombstone });
+                let covered = start.div_ceil(2) as usize..end.div_ceil(2) as usize;
+                for own in &mut model[covered] {
+                    *own = (*own).max(Some(tombstone));
                 }
             }
             for (key, wanted) in model.iter().enumerate() {
@@ -187,6 +195,29 @@ mod tests {
                 let touch = pair[0].range.end == pair[1].range.start;
                 assert!(!touch || pair[0].tombstone != pair[1].tombstone, "seed {seed}");
             }
+        }
+    }
+
+    /// `ck > 1 AND ck <= 3`, `ck > 3 AND ck <= 5` and so on, in any order.
+    #[test]
+    fn ranges_that_touch_become_one_where_they_say_the_same() {
+        let deleted = |(start, end): (u8, u8), timestamp| {
+            let after = |key: u8| Position::after(ClusteringKey::from_ordered([key]));
+            let range = ClusteringRange { start: after(start), end: after(end) };
+            RangeTombstone { range, tombstone: Tombstone { timestamp, deletion_time: 0 } }
+        };
+        let list_of = |added: [RangeTombstone; 3]| {
+            let mut list = RangeTombstoneList::default();
+            added.into_iter().for_each(|added| list.add(added));
+            list.iter().collect::<Vec<_>>()
+        };
+        let pieces = [(1, 3), (3, 5), (5, 9)];
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let alike = list_of(order.map(|at| deleted(pieces[at], 7)));
+            assert_eq!(alike, [deleted((1, 9), 7)], "{order:?}");
+            let times = [7, 7, 8];
+            let unlike = list_of(order.map(|at| deleted(pieces[at], times[at])));
+            assert_eq!(unlike, [deleted((1, 5), 7), deleted((5, 9), 8)], "{order:?}");
         }
     }
 

@@ -274,6 +274,7 @@ fn check_cell(schema: &TableSchema, column: &Column, cell: &Cell) -> Result<()> 
 mod tests {
     use super::*;
     use crate::mutation::{CellPath, ClusteringRange, Liveness};
+    use crate::schema::{ColumnDrop, TableOptions};
 
     /// A map that is replaced is deleted a moment before its elements: made one moment, they would
     /// go with what they replace.
@@ -305,5 +306,50 @@ mod tests {
         assert_eq!(later, write(1000));
         later.make_later(1009);
         assert_eq!(later, write(1000), "it is that late already");
+    }
+
+    #[test]
+    fn only_cells_of_dropped_columns_are_left_out_and_those_of_no_column_are_refused() {
+        let column = |name: &str, kind| Column { name: name.into(), ty: DataType::Blob, kind };
+        let schema = TableSchema {
+            id: TableId(1),
+            keyspace: "ks".into(),
+            name: "t".into(),
+            columns: vec![
+                column("p", ColumnKind::PartitionKey { position: 0 }),
+                column("kept", ColumnKind::Regular),
+                column("gone", ColumnKind::Dropped { was_static: false }),
+                column("back", ColumnKind::Regular),
+            ],
+            options: TableOptions::default(),
+            drops: [2, 3].map(|id| ColumnDrop { column: ColumnId(id), at: 5 }).to_vec(),
+        };
+        let nothing = || Mutation::new(TableId(1), PartitionKey::from_bytes(*b"k"));
+        let write = |ids: &[u16]| {
+            let cells = ids.iter().map(|id| (ColumnId(*id), Cell::live(1, *b"v"))).collect();
+            let elements = |id: &u16| {
+                let cells = vec![(CellPath::from_ordered([1]), Cell::live(1, *b"e"))];
+                (ColumnId(*id), MultiCell { deletion: None, cells })
+            };
+            let multi = ids.iter().map(elements).collect();
+            let row = Row { cells, multi, ..Row::default() };
+            let rows = vec![(ClusteringKey::empty(), row.clone())];
+            Mutation { rows, static_row: Some(row), ..nothing() }
+        };
+        let left = |ids: &[u16]| {
+            let mut left = write(ids);
+            (left.leave_out_dropped(&schema), left)
+        };
+        assert_eq!(left(&[1, 2, 3, 9]), (true, write(&[1, 3, 9])));
+        assert_eq!(left(&[2]), (false, nothing()));
+        assert_eq!(left(&[]), (true, write(&[])), "rows that were empty stay");
+        let mut deletes = write(&[2]);
+        deletes.deletion = Some(Tombstone { timestamp: 1, deletion_time: 1 });
+        let wanted = Mutation { deletion: deletes.deletion, ..nothing() };
+        assert!(deletes.leave_out_dropped(&schema));
+        assert_eq!(deletes, wanted);
+        let unknown = Mutation { static_row: None, ..left(&[1, 2, 9]).1 };
+        let refused = unknown.check(&schema, &ClusteringShape::of(&schema)).unwrap_err();
+        assert_eq!(refused.to_string(), "column 9 of ks.t is none of the row's columns");
     }
 }

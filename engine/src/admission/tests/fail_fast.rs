@@ -136,6 +136,32 @@ fn callers_count_what_they_let_in() {
     assert!(busy.let_in(10).unwrap().is_none());
 }
 
+/// Neither the shard nor a caller refuses anybody for long, as nobody asks.
+#[test]
+fn callers_forget_of_no_queue_in_which_somebody_waits() {
+    let mut busy = Busy::new();
+    busy.world.clock.advance(Duration::from_millis(6));
+    assert!(is_behind(busy.shard(10)));
+    let long = Duration::from_secs(2);
+    busy.world.clock.advance(long);
+    busy.world.interval();
+    assert!(is_behind(busy.caller(10)), "the first waits still");
+    // The queue is empty, and one that a caller let in is on its way.
+    let place = busy.let_in(60_000).unwrap().expect("it has enough time");
+    busy.waiting = Box::pin(std::future::pending());
+    busy.world.clock.advance(long);
+    busy.world.interval();
+    let other = busy.let_in(10).unwrap().expect("callers know of the queue");
+    drop((place, other));
+    busy.waiting = busy.world.wait();
+    busy.world.clock.advance(Duration::from_millis(6));
+    assert!(is_behind(busy.caller(10)), "another one waits");
+    busy.waiting = Box::pin(std::future::pending());
+    busy.world.clock.advance(long);
+    busy.world.interval();
+    assert!(busy.let_in(10).unwrap().is_none(), "nobody waits, and nobody was refused");
+}
+
 /// A shard that stood still for a moment is not taken for a slow one.
 #[test]
 fn a_pause_is_no_pace() {

@@ -258,6 +258,34 @@ fn a_long_list_keeps_its_order() {
     assert!(found.eq(wanted.iter().cloned()), "elements share places, or changed them");
 }
 
+/// Minutes apart, and months: every part of their times tells them apart.
+#[test]
+fn elements_of_a_list_stand_in_the_order_in_which_they_came() {
+    const FIRST_US: i64 = 1_700_000_000_000_000;
+    let schema = table(&DataType::list_of(DataType::Int));
+    let column = schema.column(ColumnId(1));
+    let options = WriteOptions { timestamp: FIRST_US, ..OPTIONS };
+    let seconds = (1..20_i64).map(|step| step * 300);
+    let seconds = seconds.chain((1..20_i64).map(|step| step * 10_000_000));
+    let (mut row, mut wanted) = (Row::default(), Vec::<i32>::new());
+    for (number, seconds) in (1..).zip(seconds) {
+        let place_us = FIRST_US + seconds * 1_000_000;
+        let (before, behind) = ([-number, -1000 - number], [number, 1000 + number]);
+        let changes = [
+            ElementChange::Prepend(Value::List(ints(&before))),
+            ElementChange::Add(Value::List(ints(&behind))),
+        ];
+        for change in &changes {
+            change_elements(&mut row, ColumnId(1), column, change, &options, None, place_us)
+                .unwrap();
+        }
+        wanted = [&before[..], &wanted[..], &behind[..]].concat();
+    }
+    let batch = batch_of(&schema, vec![row], 50);
+    let found = value_at(batch.column(1), 0, &column.ty).unwrap();
+    assert_eq!(found, Some(Value::List(ints(&wanted))));
+}
+
 #[test]
 fn a_decimal_has_just_the_digits_of_its_column() {
     let ty = DataType::Decimal { precision: 5, scale: 2 };

@@ -423,3 +423,34 @@ impl Budget {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::event::LOAD_COST_US;
+
+    #[test]
+    fn there_is_spare_room_while_bytes_and_slots_are_left() {
+        let capacity_bytes = 100 * ENTRY_BYTES_SMALL;
+        for size_bytes in [1, 50, ENTRY_BYTES_SMALL, 1000, capacity_bytes / 8] {
+            let mut budget = Budget::new(capacity_bytes);
+            for fingerprint in 0_u64.. {
+                let bytes = fingerprint * size_bytes;
+                let has_bytes = capacity_bytes - bytes > capacity_bytes / 8;
+                let has_slots = fingerprint < u64::from(budget.slots_max());
+                let wanted = has_bytes && has_slots;
+                let told = format!("{fingerprint} entries of {size_bytes} bytes");
+                assert_eq!(budget.has_spare_room(), wanted, "{told}");
+                if !wanted {
+                    assert!(fingerprint > 0, "an empty cache has room");
+                    break;
+                }
+                let (cost_us, table) = (LOAD_COST_US, 0);
+                let size_bytes = size_bytes as u32;
+                let attributes = EntryAttributes { fingerprint, size_bytes, cost_us, table };
+                let slot = budget.allocate(attributes, EntryKind::Row, Arrival::Written);
+                assert!(slot.is_some(), "{told} and one more");
+            }
+        }
+    }
+}

@@ -127,3 +127,34 @@ impl Entries {
         EntryId { fingerprint: hasher.finish(), table: handle.table }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutation::{Liveness, Row, Weight};
+    use crate::schema::PartitionKey;
+
+    #[test]
+    fn a_partition_has_a_number_and_is_held_while_a_slot_has_an_entry_of_it() {
+        let mut entries = Entries::new(1);
+        let handle = Rc::new(Handle::of_key(PartitionKey::from_bytes([1])));
+        let number = entries.put(5, &handle, None);
+        assert_eq!(entries.put(6, &handle, Some(FlatRow::place(&[7], Weight::At))), number);
+        let row = FlatRow::row(&[7], &Row { liveness: Some(Liveness::at(3)), ..Row::default() });
+        entries.set(6, row.clone());
+        let (of, left) = entries.take(6, number);
+        assert!(Rc::ptr_eq(&of, &handle), "the row is of its partition");
+        assert_eq!(left, Some(row), "it is the one that was set last");
+        assert_eq!(handle.number.get(), Some(number), "its end is still there");
+        assert_eq!(entries.take(5, number).1, None);
+        entries.check(0);
+        assert_eq!(handle.number.get(), None);
+        drop(of);
+        assert_eq!(Rc::strong_count(&handle), 1, "nobody else holds a partition that left");
+
+        let next = Rc::new(Handle::of_key(PartitionKey::from_bytes([2])));
+        assert_eq!(entries.put(6, &next, None), number, "its number is given again");
+        assert_ne!(entries.put(5, &handle, None), number, "it has another one now");
+        entries.check(2);
+    }
+}

@@ -280,30 +280,47 @@ fn a_record_that_runs_into_damage_is_lost_from_where_it_begins() {
     });
 }
 
+/// A log of five records, and where the one with this number stands, of whose size, or its
+/// checksum, a bit is another one: its block is whole, and its record is none.
+async fn with_no_record(number: usize, byte: usize) -> (SimulatedDisk, u32) {
+    let disk = SimulatedDisk::new(1);
+    let (log, _) = open_watched(&disk).await;
+    let mut positions = Vec::new();
+    for number in 0..5 {
+        positions.push(append(&log, &mutation(1, number, 100)).await.unwrap());
+    }
+    let (path, at) = (path_of(positions[0]), positions[number].offset);
+    let mut content = read_file(&disk, &path).await.unwrap();
+    let block = &mut content[at as usize..][..BLOCK_BYTES];
+    let trailer = block::inspect(block, at).unwrap();
+    block[byte] ^= 1;
+    block::seal(block, at, trailer);
+    overwrite(&disk, &path, &content).await;
+    (disk, at)
+}
+
 #[test]
 fn a_whole_block_without_a_record_is_told_where_it_stands() {
     run(async {
-        let disk = SimulatedDisk::new(1);
-        let (log, _) = open_watched(&disk).await;
-        let mut positions = Vec::new();
-        for number in 0..5 {
-            positions.push(append(&log, &mutation(1, number, 100)).await.unwrap());
-        }
-        let path = path_of(positions[0]);
-        let at = positions[2].offset;
-        let whole = read_file(&disk, &path).await.unwrap();
-        // A bit of the record's size, and one of that size's checksum.
         for byte in [0, 5] {
-            let mut content = whole.clone();
-            let block = &mut content[at as usize..][..BLOCK_BYTES];
-            let trailer = block::inspect(block, at).unwrap();
-            block[byte] ^= 1;
-            block::seal(block, at, trailer);
-            overwrite(&disk, &path, &content).await;
+            let (disk, at) = with_no_record(2, byte).await;
             let (records, told) = found(&disk, Recovery::Refuse).await;
             assert_eq!(records.len(), 2, "byte {byte}");
             assert_eq!((told.len(), told[0].from), (1, at), "byte {byte}: {told:?}");
         }
+    });
+}
+
+#[test]
+fn a_damaged_record_behind_which_nothing_is_left_is_named_to_the_end_of_the_log() {
+    run(async {
+        let (disk, at) = with_no_record(4, 0).await;
+        let (records, told) = found(&disk, Recovery::SkipDamagedLog).await;
+        let numbers: Vec<i64> = records.iter().map(|(_, record)| number_of(record)).collect();
+        assert_eq!(numbers, [0, 1, 2, 3]);
+        assert_eq!((told.len(), told[0].from), (1, at), "{told:?}");
+        let lost = at..at + BLOCK_BYTES as u32;
+        assert_eq!(told[0].left_out, [lost]);
     });
 }
 

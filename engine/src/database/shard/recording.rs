@@ -211,6 +211,29 @@ mod tests {
         assert!(trace.is_complete());
     }
 
+    #[tokio::test]
+    async fn a_trace_that_was_told_of_outlasts_a_power_cut() {
+        for seed in 0..20 {
+            let simulated = SimulatedDisk::new(seed);
+            let disk = simulated.shared();
+            let path = PathBuf::from("/reads.trace");
+            let file = disk.open(&path, OpenOptions::CREATE).await.unwrap();
+            let waiting = encode_header(7);
+            let writer = TraceWriter { disk, file, path: path.clone(), waiting, written: 0 };
+            let (sender, pieces) = mpsc::channel(1);
+            let read = Request { id: 1 << 32, size_bytes: 9, kind: 1, is_hit: true, time_us: 1 };
+            let block = encode_block(0, &[read]);
+            sender.send(Piece { block, requests: 1, lost: 0 }).await.unwrap();
+            drop(sender);
+            let summary = writer.run(pieces).await.unwrap();
+            let later = simulated.power_cut();
+            let content = read_file(&later, &path).await.unwrap();
+            assert_eq!(content.len() as u64, summary.bytes, "seed {seed}");
+            let trace = read_trace(&path, &content, None).unwrap();
+            assert!(trace.is_complete() && trace.reads().len() == 1, "seed {seed}");
+        }
+    }
+
     #[test]
     fn what_came_past_the_end_of_a_recording_is_no_loss() {
         let left = AtomicU64::new(100);

@@ -222,6 +222,27 @@ async fn scans_give_rows_once_of_files_that_another_shard_count_wrote() {
 }
 
 #[tokio::test]
+async fn row_caches_are_told_by_name_and_then_by_shard() {
+    let (_directory, database, _) = open(2).await;
+    database.create_keyspace("a", false).await.unwrap();
+    // Those that come first by name are made last.
+    for (keyspace, name) in [("default", "b"), ("a", "z")] {
+        let (keyspace, name) = (keyspace.to_owned(), name.to_owned());
+        let definition = TableSchema { keyspace, name, ..definition() };
+        database.create_table(definition, false).await.unwrap();
+    }
+    let reports = database.row_cache_report().await.unwrap();
+    let told: Vec<(&str, &str, u32)> = reports
+        .iter()
+        .map(|report| (report.keyspace.as_str(), report.table.as_str(), report.shard))
+        .collect();
+    let wanted = [("a", "z"), ("default", "b"), ("default", "t")];
+    let wanted = wanted.map(|(keyspace, table)| [(keyspace, table, 0_u32), (keyspace, table, 1)]);
+    assert_eq!(told, wanted.concat());
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_shard_refuses_a_read_of_another_shards_partition() {
     let (_directory, database, schema) = open(2).await;
     let names = (0..).map(|number: i32| number.to_string());

@@ -10,6 +10,8 @@ mod charge;
 mod shares;
 mod stages;
 mod state;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 use std::cell::RefCell;

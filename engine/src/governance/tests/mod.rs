@@ -243,16 +243,20 @@ fn shard(context: Rc<ShardContext>, script: Rc<Script>) -> Rc<TestShard> {
             Scripted { shard: context.shard, script: script.clone(), prepared: RefCell::default() };
         (world, Rc::new(post) as Rc<dyn Post>)
     });
+    Rc::new(TestShard(ShardPolicies::with_posts(parts(context), posts.to_vec())))
+}
+
+/// The parts of a shard without a database.
+pub(super) fn parts(context: Rc<ShardContext>) -> Parts {
     let memory = ReadMemory::new(1 << 20);
-    let parts = Parts {
+    Parts {
         cache: PageCache::new(1 << 20, 1),
         limiter: Rc::new(RefCell::new(Limiter::new(1, Arc::new(PublishedRates::new(1))))),
         admission: Rc::new(Admission::new(context.clock.clone(), memory, FailFast::new(1))),
         compactions: Rc::default(),
         files: PolicyFiles::new(PathBuf::from(FOLDER)),
         context,
-    };
-    Rc::new(TestShard(ShardPolicies::with_posts(parts, posts.to_vec())))
+    }
 }
 
 fn live(life: impl AsyncFnOnce(&Life)) {

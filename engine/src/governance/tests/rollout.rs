@@ -161,6 +161,34 @@ fn a_shadow_runs_on_all_shards_or_on_none() {
 }
 
 #[test]
+fn a_canary_ends_the_shadow_of_another_policy_if_that_still_runs() {
+    live(async |life| {
+        let governance = &life.governance;
+        life.create("a", Guest::default().component()).await;
+        life.create("b", Guest { pages: 3, ..Guest::default() }.component()).await;
+        life.create("c", Guest { pages: 3, ..Guest::default() }.component()).await;
+        governance.shadow(Some("b"), None).await.unwrap();
+        // The end of this one is not the end of that one.
+        governance.drop_policy("c", false).await.unwrap();
+        life.steps();
+        governance.canary("a").await.unwrap();
+        let ended = ["0 end shadow b", "1 end shadow b", "2 end shadow b"];
+        let began = ["0 canary a", "1 end shadow ", "2 end shadow "];
+        assert_eq!(life.steps(), [ended, began].concat());
+        governance.roll_back().await.unwrap();
+
+        governance.shadow(Some("b"), None).await.unwrap();
+        governance.shadow(None, None).await.unwrap();
+        life.steps();
+        governance.canary("a").await.unwrap();
+        assert_eq!(life.steps(), began, "no shadow runs");
+        governance.roll_back().await.unwrap();
+        assert_eq!(life.steps(), ["0 end canary lru"]);
+        life.timer.sleep(LOOK).await;
+    });
+}
+
+#[test]
 fn an_expected_digest_may_be_in_any_letter_case() {
     live(async |life| {
         let governance = &life.governance;

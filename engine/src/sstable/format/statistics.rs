@@ -550,3 +550,37 @@ pub(crate) fn decode_statistics(bytes: &[u8], version: Version) -> Parsed<Statis
 pub(crate) fn decode_header(bytes: &[u8], version: Version) -> Parsed<Header> {
     Header::decode(&mut Parts::locate(bytes, version)?.body(3, "header")?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What may be dropped is reckoned from the bins: no deletion is lost when two of them join.
+    #[test]
+    fn deletion_times_stand_in_bins_by_minutes_of_which_the_nearest_join() {
+        let mut collector = Collector::new();
+        for seconds in [-61, -1, 0, 1, 60, 61, 119, 120, i32::MAX - 1, i32::MAX] {
+            collector.deletion_time(seconds);
+        }
+        // Rounded up; what is never deleted stands in none.
+        let latest = (i64::from(i32::MAX) / 60 + 1) * 60;
+        let wanted = [(-60, 1), (0, 2), (60, 2), (120, 3), (latest, 1)];
+        assert_eq!(collector.drop_times, BTreeMap::from(wanted));
+        assert_eq!(collector.deletion_times.seen, Some((-61, i32::MAX)));
+
+        let mut collector = Collector::new();
+        for hour in 1..=DROP_TIME_BINS as i32 {
+            collector.deletion_time(3600 * hour);
+        }
+        let hours = (1..=DROP_TIME_BINS as i64).map(|hour| (3600 * hour, 1));
+        let mut wanted: BTreeMap<i64, i64> = hours.collect();
+        assert_eq!(collector.drop_times, wanted);
+        // Three of an hour, and one of a minute later: the bin of all lies nearer to the three.
+        for seconds in [180_000, 180_000, 180_060] {
+            collector.deletion_time(seconds);
+        }
+        wanted.remove(&180_000);
+        wanted.insert(180_015, 4);
+        assert_eq!(collector.drop_times, wanted);
+    }
+}

@@ -203,7 +203,7 @@ fn shape_of(parsed: &ClassName<'_>) -> Option<Shape> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::ColumnKind;
+    use crate::schema::{ColumnKind, TableId, TableOptions};
 
     fn column(ty: DataType, order: ClusteringOrder) -> Column {
         Column { name: "c".into(), ty, kind: ColumnKind::ClusteringKey { position: 0, order } }
@@ -289,6 +289,41 @@ mod tests {
         );
         let tuple = DataType::tuple_of([DataType::Int, DataType::set_of(DataType::Text)]);
         assert_eq!(name(tuple), "TupleType(Int32Type,SetType(UTF8Type))");
+    }
+
+    #[test]
+    fn a_partition_key_fits_only_with_all_of_its_types_in_their_order() {
+        let schema = |types: &[DataType]| {
+            let column = |(position, ty): (u16, &DataType)| {
+                let kind = ColumnKind::PartitionKey { position };
+                Column { name: format!("p{position}"), ty: ty.clone(), kind }
+            };
+            TableSchema {
+                id: TableId(1),
+                keyspace: "ks".into(),
+                name: "t".into(),
+                columns: (0..).zip(types).map(column).collect(),
+                options: TableOptions::default(),
+                drops: Vec::new(),
+            }
+        };
+        let (int, text) = (DataType::Int, DataType::Text);
+        let keys = [
+            vec![int.clone()],
+            vec![text.clone()],
+            vec![int.clone(), int.clone()],
+            vec![int.clone(), text.clone()],
+            vec![text.clone(), int.clone()],
+            vec![int.clone(), text, int],
+        ];
+        for stored in &keys {
+            let name = of_partition_key(&schema(stored));
+            assert_eq!(partition_key_types(&name), Some(stored.clone()), "{name}");
+            for own in &keys {
+                let fits = fits_partition_key(&name, &schema(own));
+                assert_eq!(fits, own == stored, "{name} as {own:?}");
+            }
+        }
     }
 
     #[test]

@@ -170,6 +170,7 @@ mod tests {
     use super::*;
     use crate::schema::Token;
     use crate::schema::token::key_with_token;
+    use crate::sstable::format::coding::Fault;
 
     #[test]
     fn a_scan_from_a_token_begins_before_all_keys_of_it() {
@@ -190,6 +191,35 @@ mod tests {
             assert!(page <= 40 * first, "token {token} is at {first}, read from {page}");
             let behind = summary.page_behind(page).unwrap_or(u64::MAX);
             assert!(behind >= 40 * first, "a page before token {token} is read");
+        }
+    }
+
+    /// A key that is looked for by halves would be missed among them.
+    #[test]
+    fn samples_that_do_not_ascend_from_the_first_key_are_refused() {
+        let keys = [1, 2, 3].map(|token| PartitionKey::from_bytes(key_with_token(Token(token), 0)));
+        let decoded = |samples: &[(usize, u64)]| {
+            let samples = samples.iter().map(|(key, at)| (keys[*key].clone(), *at)).collect();
+            let (first, last) = (keys[0].clone(), keys[2].clone());
+            let summary = Summary { samples, size_at_full_sampling: 3, first, last };
+            let mut bytes = Vec::new();
+            summary.encode(&mut bytes);
+            Summary::decode(&bytes, 900).map(|found| found == summary)
+        };
+        assert_eq!(decoded(&[(0, 0), (1, 400), (2, 899)]), Ok(true));
+        let bad: [&[(usize, u64)]; 8] = [
+            &[],
+            &[(0, 0), (0, 400)],
+            &[(0, 0), (2, 400), (1, 800)],
+            &[(0, 0), (1, 0)],
+            &[(0, 0), (1, 500), (2, 400)],
+            &[(0, 0), (1, 900)],
+            &[(0, 1), (1, 400)],
+            &[(1, 0), (2, 400)],
+        ];
+        for samples in bad {
+            let found = decoded(samples);
+            assert!(matches!(found, Err(Fault::Bad { .. })), "{samples:?}: {found:?}");
         }
     }
 }

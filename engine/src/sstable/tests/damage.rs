@@ -4,7 +4,11 @@ use super::model::*;
 use super::*;
 use crate::clock::Random;
 use crate::error::Error;
-use crate::mutation::Direction;
+use crate::mutation::{Cell, CellPath, Direction, MultiCell, Row, ViewRoom};
+use crate::schema::{ClusteringOrder, Column, ColumnId, ColumnKind, DataType, Value};
+use crate::sstable::format::coding::{Fault, Input, Parsed};
+use crate::sstable::format::layout::{Header, Layout};
+use crate::sstable::format::unfiltered::{self, Head, UnfilteredEncoder, read_head};
 
 /// A small table of several partitions with promoted indexes.
 pub(crate) fn sample(disk: &MemoryDisk) -> (SchemaRef, Partitions) {
@@ -265,8 +269,8 @@ fn other_columns_and_unknown_codecs_are_refused_by_name() {
     let (schema, _) = sample(&disk);
     let mut other = (*schema).clone();
     other.columns[0].ty = match other.columns[0].ty {
-        crate::schema::DataType::Int => crate::schema::DataType::Text,
-        _ => crate::schema::DataType::Int,
+        DataType::Int => DataType::Text,
+        _ => DataType::Int,
     };
     let message = open(&disk, 1, &other.into()).err().unwrap().to_string();
     assert!(message.contains("partition key") && message.contains("ks.t"), "{message}");
@@ -279,4 +283,82 @@ fn other_columns_and_unknown_codecs_are_refused_by_name() {
     disk.set_content(&info, b"\0\x16LZ4WithDictsCompressor\0\0\0\0".to_vec());
     let message = open(&disk, 1, &schema).err().unwrap().to_string();
     assert!(message.contains("compressor 'LZ4WithDictsCompressor': readable are"), "{message}");
+}
+
+/// A table with a map, and how its rows are laid out.
+fn table_with_map() -> (SchemaRef, Layout) {
+    let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
+    let order = ClusteringOrder::Ascending;
+    let map = DataType::map_of(DataType::Text, DataType::Int);
+    let schema = schema_of(vec![
+        column("p", DataType::Int, ColumnKind::PartitionKey { position: 0 }),
+        column("c", DataType::Int, ColumnKind::ClusteringKey { position: 0, order }),
+        column("m", map, ColumnKind::Regular),
+    ]);
+    let header = Header::of_schema(&schema, Bases::default());
+    let layout = header.layout(&schema, directory()).unwrap();
+    (schema, layout)
+}
+
+/// A row whose map has elements with these keys, as it is read back.
+fn written_and_read(keys: &[&str]) -> Parsed<Row> {
+    let (schema, layout) = table_with_map();
+    let element = |key: &&str| {
+        let path = CellPath::from_stored(&DataType::Text, key.as_bytes()).unwrap();
+        (path, Cell::live(5, 1i32.to_be_bytes()))
+    };
+    let multi = MultiCell { deletion: None, cells: keys.iter().map(element).collect() };
+    let row = Row { multi: vec![(ColumnId(2), multi)], ..Row::default() };
+    let key = ClusteringKey::from_values(&schema, &[Value::Int(1)]).unwrap();
+    let (mut encoder, mut bytes) = (UnfilteredEncoder::default(), Vec::new());
+    ViewRoom::default().of_row(&row, |view| {
+        encoder.put_row(&layout, (key.as_ordered(), &view), 0, &mut bytes);
+    });
+    let mut input = Input::new(&bytes);
+    match read_head(&mut input, &layout)? {
+        Head::Row { key: found, frame } => {
+            assert_eq!(found, key);
+            Ok(unfiltered::read_row(&mut input, &layout, &layout.regulars, frame)?.1)
+        }
+        head => panic!("{head:?}"),
+    }
+}
+
+/// They are merged in order, and looked for by halves.
+#[test]
+fn elements_that_are_out_of_order_or_come_twice_are_damage() {
+    for keys in [&["a"][..], &["a", "b", "c"], &["A", "a", "aa"]] {
+        let row = written_and_read(keys).unwrap();
+        assert_eq!(row.multi[0].1.cells.len(), keys.len());
+    }
+    for keys in [&["b", "a"][..], &["a", "a"], &["a", "c", "b"], &["a", "b", "b", "c"]] {
+        let found = written_and_read(keys);
+        let Err(Fault::Bad { what, .. }) = &found else { panic!("{keys:?}: {found:?}") };
+        assert_eq!(what.wanted, "cells of a multi-cell column in order", "{keys:?}");
+    }
+}
+
+/// The end of a partition above all: what stood behind it would be lost without a word.
+#[test]
+fn flags_that_contradict_each_other_are_damage() {
+    const END: u8 = 0x01;
+    const MARKER: u8 = 0x02;
+    const EXTENSION: u8 = 0x80;
+    let (_, layout) = table_with_map();
+    for flags in 0..=u8::MAX {
+        let mut bytes = [0; 32];
+        bytes[0] = flags;
+        let found = read_head(&mut Input::new(&bytes), &layout);
+        match flags {
+            END => assert_eq!(found, Ok(Head::End)),
+            MARKER => assert!(matches!(found, Ok(Head::Marker { .. })), "{found:?}"),
+            _ if flags & (END | MARKER | EXTENSION) == 0 => {
+                assert!(matches!(found, Ok(Head::Row { .. })), "{flags:#04x}: {found:?}");
+            }
+            _ => {
+                let is_told = matches!(found, Err(Fault::Bad { at: 0, .. }));
+                assert!(is_told, "{flags:#04x}: {found:?}");
+            }
+        }
+    }
 }

@@ -151,6 +151,21 @@ fn slices_of_several_ranges_lose_nothing_from_a_cold_cache() {
     }
 }
 
+/// More blocks than one search keeps.
+#[test]
+fn a_slice_of_very_many_ranges_loses_nothing_from_a_cold_cache() {
+    let wide = Wide::write(ClusteringOrder::Ascending);
+    let mut random = Random::new(13);
+    let step = 10 * ROWS_BETWEEN_BOUNDS;
+    let ranges = (0..ROWS as usize).step_by(step);
+    let ranges = ranges.map(|first| wide.range((first, first + 3), &mut random)).collect();
+    let ranges = normalise(ranges);
+    assert_eq!(ranges.len(), 100);
+    for direction in [Direction::Forward, Direction::Reversed] {
+        wide.check(&Slice { ranges: ranges.clone(), direction });
+    }
+}
+
 #[test]
 fn rows_of_every_block_are_found_from_a_cold_cache() {
     let wide = Wide::write(ClusteringOrder::Ascending);

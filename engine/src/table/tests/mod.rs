@@ -2,8 +2,11 @@
 
 mod answers;
 mod bytes;
+mod dropped;
 mod flushes;
 mod long_rows;
+mod numbers;
+mod parts;
 mod purge;
 mod scans;
 
@@ -16,6 +19,7 @@ use futures::executor::block_on;
 
 use super::{Handovers, Reached, Table, TableOpening, TombstoneLimits};
 use crate::cache::PageCache;
+use crate::disk::Disk;
 use crate::ledger::Ledger;
 use crate::mutation::{Cell, Fragment, FragmentSource, Liveness, Mutation, Row};
 use crate::schema::table_schema::SchemaRef;
@@ -74,14 +78,26 @@ impl World {
         cache_bytes: usize,
         shard: (u32, u32),
     ) -> World {
+        let through = Rc::new(disk.clone());
+        World::open_through(through, (disk, generation_max), schema, cache_bytes, shard)
+    }
+
+    /// The same where the table comes to its disk through another one.
+    fn open_through(
+        through: Rc<dyn Disk>,
+        (disk, generation_max): (MemoryDisk, u64),
+        schema: SchemaRef,
+        cache_bytes: usize,
+        shard: (u32, u32),
+    ) -> World {
         let cache = PageCache::new(cache_bytes, 1);
         let memtable_bytes: Rc<Counter<usize>> = Rc::default();
         let ledger_path = Path::new(DIRECTORY).join("ledger");
-        let ledger = block_on(Ledger::open(Rc::new(disk.clone()), &ledger_path)).unwrap();
+        let ledger = block_on(Ledger::open(through.clone(), &ledger_path)).unwrap();
         let opening = TableOpening {
             schema,
             directory: Path::new(DIRECTORY).to_owned(),
-            disk: Rc::new(disk.clone()),
+            disk: through,
             commitlog: None,
             ledger,
             reached: Reached::new(),

@@ -114,3 +114,34 @@ fn a_partition_stays_for_the_entry_that_pushes_all_its_others_out() {
     assert_eq!(world.rows.stats().partition_evictions, 0);
     world.check();
 }
+
+/// Rows of a flush go in where something is known; those of places of which nothing is known are
+/// counted and left to the disk.
+#[test]
+fn rows_of_a_flush_are_counted_whether_they_go_in_or_not() {
+    let mut world = World::new(1);
+    world.pages.set_capacity_bytes(1 << 20);
+    let key = world.key();
+    let of = |timestamp, keys: &[i32]| {
+        let row = Row { liveness: Some(Liveness::at(timestamp)), ..Row::default() };
+        let rows = keys.iter().map(|ck| (*ck, row.clone())).collect();
+        Data { exists: true, rows, ..Data::default() }
+    };
+    world.replace(BTreeMap::from([(key.clone(), of(1, &[1, 3, 7]))]), 1);
+    let end = Position::before(clustering(&world.schema, 5));
+    let ranges = vec![ClusteringRange { start: Position::start(), end }];
+    let direction = Direction::Forward;
+    world.read_now(Asked::One(key.clone(), Slice { ranges, direction }), "the first rows");
+    let before = world.rows.stats();
+    assert_eq!((before.rows_merged, before.rows_dropped), (0, 0));
+
+    // One that stands there, one in a gap that is known, and three behind.
+    let work = world.begin_flush(key.clone(), of(2, &[1, 2, 6, 7, 8]));
+    block_on(work);
+    world.forget_beside();
+    let stats = world.rows.stats();
+    assert_eq!((stats.rows_merged, stats.rows_dropped), (2, 3));
+    assert_eq!((stats.rows, stats.insertions), (before.rows + 1, before.insertions + 1));
+    world.check();
+    world.read_now(Asked::One(key, Slice::full(direction)), "all rows");
+}

@@ -721,4 +721,36 @@ mod tests {
             assert!(leaves <= 10_000 / WIDTH + 2, "{leaves} leaves, reversed {is_reversed}");
         }
     }
+
+    #[test]
+    fn nodes_of_few_children_are_joined_and_lose_nothing_of_what_is_left() {
+        let place = |number: u64| {
+            let key = crate::schema::ClusteringKey::from_ordered(number.to_be_bytes());
+            Position::at(key)
+        };
+        // More than leaves below one node have room for.
+        let count = (WIDTH * (WIDTH + 4)) as u64;
+        let (mut tree, mut model) = (Tree::default(), BTreeMap::new());
+        for number in 0..count {
+            tree.insert(PlaceRef::of(&place(number)).flat(), claim(number));
+            model.insert(place(number), claim(number));
+        }
+        assert_eq!(tree.root.check(None, None), 2, "nodes stand over nodes");
+        let (full, full_model) = (tree.clone(), model.clone());
+        for number in (0..count).filter(|number| number % 100 != 0) {
+            let (_, gone) = tree.remove(PlaceRef::of(&place(number))).unwrap();
+            assert_eq!(Some(gone), model.remove(&place(number)));
+        }
+        assert_eq!(tree.root.check(None, None), 1, "one node has all leaves");
+        check(&tree, &model);
+        for number in (0..count).step_by(100) {
+            let found = tree.get(PlaceRef::of(&place(number))).map(|view| view.claim);
+            assert_eq!(found, Some(claim(number)));
+        }
+        check(&full, &full_model);
+        for number in (0..count).step_by(100) {
+            tree.remove(PlaceRef::of(&place(number))).unwrap();
+        }
+        assert!(tree.is_empty() && tree.iter().next().is_none());
+    }
 }

@@ -603,6 +603,23 @@ mod tests {
     }
 
     #[test]
+    fn a_leaf_is_changed_in_its_place_again_once_no_copy_has_it() {
+        let claim = Claim { tombstone: None, slot: 1, is_known_before: true };
+        let mut leaf = Leaf::new(2);
+        leaf.insert(0, flat([0, 0]), claim);
+        let (place, copies) = (leaf.start(), [leaf.clone(), leaf.clone()]);
+        assert!(leaf.is_shared());
+        let [first, second] = copies;
+        drop(first);
+        assert!(leaf.is_shared(), "one copy has it still");
+        drop(second);
+        assert!(!leaf.is_shared());
+        leaf.make_own().insert(1, flat([0, 1]), claim);
+        assert_eq!((leaf.start(), leaf.len()), (place, 2), "nothing was copied");
+        leaf.check();
+    }
+
+    #[test]
     fn a_leaf_is_as_large_as_what_it_holds() {
         let mut leaf = Leaf::new(0);
         assert_eq!(Places::of(leaf.room()).end, 48);

@@ -127,6 +127,51 @@ fn what_pins_the_log_and_cannot_be_flushed_stops_writers_with_its_name() {
     });
 }
 
+#[test]
+fn a_write_that_waits_for_the_log_is_told_that_it_stays_long() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let met = Rc::new(Cell::new(None));
+        let meets = met.clone();
+        let failing = FailingDisk::shared(disk.shared(), move |path| {
+            meets.get().filter(|_| path.to_string_lossy().ends_with("Data.db"))
+        });
+        let database = open(failing, 1 << 30).await;
+        let t = database.create_table(definition(), false).await.unwrap();
+        // A flush is under way until somebody waits for it.
+        met.set(Some(WAITS));
+        let (own, schema) = (database.clone(), t.clone());
+        let writer = tokio::task::spawn_local(async move {
+            let mut written = 0;
+            loop {
+                match own.apply(insert(&schema, "a", written, 1, 1)).await {
+                    Ok(()) => written += 1,
+                    Err(error) => return (written, error),
+                }
+            }
+        });
+        let mut turns = 0;
+        while database.commitlog_report().await.unwrap()[0].stopped == 0 {
+            turns += 1;
+            assert!(turns < 1_000_000 && !writer.is_finished(), "no write waits");
+            tokio::task::yield_now().await;
+        }
+        met.set(Some(28));
+        let mut turns = 0;
+        while !writer.is_finished() {
+            turns += 1;
+            assert!(turns < 100_000, "nobody tells the write that the flush failed");
+            tokio::task::yield_now().await;
+        }
+        let (written, error) = writer.await.unwrap();
+        let text = error.to_string();
+        assert!(matches!(error, Error::Overloaded(_)), "{text}");
+        let wanted = ["commitlog of shard 0", "its limit", "default.t pins"];
+        assert!(wanted.iter().all(|part| text.contains(part)), "{text}");
+        assert_eq!(count_rows(&database, &t, "a").await.unwrap(), written as usize);
+    });
+}
+
 /// From half the limit on a flush is on its way, and nobody has to wait: a batch still shares its
 /// syncs.
 #[test]

@@ -218,6 +218,23 @@ async fn each_node_reads_and_writes_what_the_other_owns() {
     world.close().await;
 }
 
+/// Where rings differ, rows of another node are not taken for none.
+#[tokio::test]
+async fn a_node_refuses_to_read_what_its_own_ring_gives_to_another() {
+    let world = open(tempfile::tempdir().unwrap(), 0, true).await;
+    let [own, other] = world.by_owner(40);
+    let (b, table) = &world.nodes[1];
+    let read = |names: &[&String]| {
+        let partitions = Partitions::Keys(names.iter().map(|pk| key(table, pk)).collect());
+        let slice = Slice::full(Direction::Forward);
+        b.read_here(ReadCommand { partitions, ..read_of(table, &own[0], slice, None) })
+    };
+    assert!(read(&[&other[0], &other[1]]).is_ok());
+    let refused = read(&[&other[0], &own[0]]).err().unwrap().to_string();
+    assert!(refused.contains("node 'b' is asked for token"), "{refused}");
+    world.close().await;
+}
+
 #[tokio::test]
 async fn conditions_are_judged_where_the_partition_is() {
     let world = open(tempfile::tempdir().unwrap(), 0, true).await;

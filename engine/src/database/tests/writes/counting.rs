@@ -103,6 +103,40 @@ async fn steps_add_up_wherever_the_counter_lies() {
 }
 
 #[tokio::test]
+async fn a_write_that_counts_has_nothing_but_steps() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(Options::new(directory.path())).await.unwrap();
+    let schema = counters(&database).await;
+    let with = |change: fn(&mut Mutation)| {
+        let mut steps = step(&database, &schema, Some(1), 1);
+        steps.add(step(&database, &schema, Some(2), 1));
+        change(&mut steps);
+        steps
+    };
+    let tombstone = Tombstone { timestamp: 1, deletion_time: 0 };
+    let mut deletes = with(|_| {});
+    deletes.deletion = Some(tombstone);
+    let mut deletes_a_row = with(|_| {});
+    deletes_a_row.rows[0].1.deletion = Some(tombstone);
+    let others = [
+        ("the marker of a row", with(|steps| steps.rows[0].1.liveness = Some(Liveness::at(1)))),
+        ("a value", with(|steps| steps.rows[0].1.cells = vec![(N, Cell::live(1, vec![0_u8; 8]))])),
+        ("a row without a step", with(|steps| steps.rows[0].1 = Row::default())),
+        ("a static row without one", with(|steps| steps.static_row = Some(Row::default()))),
+        ("the deletion of the partition", deletes),
+        ("the deletion of a row", deletes_a_row),
+    ];
+    for (what, other) in others {
+        let error = database.count(other).err().expect(what).to_string();
+        assert!(error.contains("steps of counters, and nothing else"), "{what}: {error}");
+    }
+    assert_eq!(counted(&database, &schema, 2).await, None, "no step was taken");
+    database.count(with(|_| {})).unwrap().await.unwrap();
+    assert_eq!(counted(&database, &schema, 2).await, Some(1));
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn racing_steps_are_all_taken() {
     let directory = tempfile::tempdir().unwrap();
     let database = Database::open(Options::new(directory.path())).await.unwrap();

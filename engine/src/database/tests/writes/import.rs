@@ -1,8 +1,11 @@
 //! What an import brings in is what a read of the files gives, however it is cut into writes.
 
+use std::path::{Path, PathBuf};
+
 use super::*;
 use crate::clock::Random;
-use crate::database::{Import, ImportProgress, OnUnknown};
+use crate::database::{AttachProgress, Attachment, Import, ImportProgress, OnUnknown};
+use crate::error::Error;
 use crate::schema::OnCorruption;
 
 const PARTITIONS: [&str; 3] = ["a", "b", "c"];
@@ -43,6 +46,26 @@ fn writes(schema: &SchemaRef, pk: &str, random: &mut Random) -> Vec<Mutation> {
     all
 }
 
+/// A copy of the files of the one table, and the directory that it is in.
+async fn copied(database: &Database) -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let snapshot = directory.path().join("snapshot");
+    database.snapshot(&snapshot).await.unwrap();
+    let folder = snapshot.join("data/default");
+    let files = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    (directory, files)
+}
+
+fn import_of(directory: &Path, table: &str) -> Import {
+    Import {
+        directory: directory.to_owned(),
+        keyspace: "default".into(),
+        table: table.into(),
+        on_corruption: OnCorruption::Fail,
+        on_unknown: OnUnknown::Fail,
+    }
+}
+
 async fn read_all(database: &Database, schema: &SchemaRef) -> Vec<Vec<i64>> {
     let mut all = Vec::new();
     for pk in PARTITIONS {
@@ -68,20 +91,10 @@ async fn wide_partitions_are_the_same_after_an_import() {
         }
         let wanted = read_all(&theirs, &schema).await;
         // Those of the database itself may be merged and removed meanwhile.
-        let copy = tempfile::tempdir().unwrap();
-        let copied = copy.path().join("snapshot");
-        theirs.snapshot(&copied).await.unwrap();
-        let folder = copied.join("data/default");
-        let files = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+        let (_copy, files) = copied(&theirs).await;
         let (_own, ours, own) = open(3).await;
-        let import = Import {
-            directory: files,
-            keyspace: "default".into(),
-            table: "t".into(),
-            on_corruption: OnCorruption::Fail,
-            on_unknown: OnUnknown::Fail,
-        };
         let mut last = ImportProgress::default();
+        let import = import_of(&files, "t");
         let imported = ours.import(import, &mut |told| last = told).await.unwrap();
         let counts = imported.counts;
         let live: usize = wanted.iter().map(Vec::len).sum();
@@ -105,4 +118,44 @@ async fn wide_partitions_are_the_same_after_an_import() {
         theirs.close().await.unwrap();
         ours.close().await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn an_attached_table_says_where_it_is_from_and_takes_no_import() {
+    let (_theirs, theirs, schema) = open(2).await;
+    theirs.apply(insert(&schema, "a", 1, 7, 1)).await.unwrap();
+    theirs.flush(None).await.unwrap();
+    let (_copy, files) = copied(&theirs).await;
+    theirs.close().await.unwrap();
+    let (_own, ours, _) = open(2).await;
+    let attachment = Attachment {
+        directory: files.clone(),
+        names: None,
+        keyspace: "default".into(),
+        name: "a".into(),
+        on_corruption: OnCorruption::Fail,
+        on_unknown: OnUnknown::Fail,
+        progress: AttachProgress::default(),
+    };
+    let attached = ours.attach(attachment.clone()).await.unwrap().schema;
+    assert_eq!(attached.options.comment, format!("attached from {}", files.display()));
+    let whole = read_of(&attached, "a", Slice::full(Direction::Forward), None);
+    assert_eq!(values(&ours, whole).await, [7]);
+    let again = ours.attach(attachment).await;
+    assert!(matches!(again, Err(Error::Exists { kind: "table", .. })), "{again:?}");
+
+    let mut other = TableSchema { name: "other".into(), ..definition() };
+    other.columns[2].name = "w".into();
+    let other = ours.create_table(other, false).await.unwrap();
+    for (table, wanted) in [
+        ("a", "table 'a' is attached, not own"),
+        ("other", "a column 'v' of type bigint, which table default.other lacks"),
+        ("nobody", "default.nobody"),
+    ] {
+        let refused = ours.import(import_of(&files, table), &mut |_| {}).await;
+        let text = refused.unwrap_err().to_string();
+        assert!(text.contains(wanted), "{table}: {text}");
+    }
+    assert_eq!(count_rows(&ours, &other, "a").await.unwrap(), 0);
+    ours.close().await.unwrap();
 }

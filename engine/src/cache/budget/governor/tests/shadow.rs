@@ -207,6 +207,30 @@ fn a_shadow_that_names_garbage_ends_and_one_that_fails_at_once_is_refused() {
     assert!(harness.governor.status().shadow.is_none());
 }
 
+/// A flush may fill the cache for long before anybody looks something up.
+#[test]
+fn a_shadow_that_fails_at_something_written_ends_at_once() {
+    let mut harness = Harness::with(100, Lru::default());
+    let fails = scripted(|_, want, _| if want > 0 { Err(trap()) } else { Ok(()) });
+    shadow(&mut harness, fails, 1);
+    for key in 0..=100 {
+        assert!(harness.governor.status().shadow.is_some(), "{key} ghosts have room");
+        if harness.slots.len() == harness.capacity {
+            assert_eq!(harness.evict(1).len(), 1);
+        }
+        let (size_bytes, cost_us) = (ENTRY_BYTES, LOAD_COST_US);
+        let written = EntryAttributes { fingerprint: key, size_bytes, cost_us, table: 0 };
+        let slot = harness.governor.allocate_written(written, EntryKind::Row).unwrap();
+        harness.slots.insert(key, slot);
+        harness.held.keys.insert(slot, key);
+    }
+    let status = harness.governor.status();
+    assert_eq!(status.shadow, None, "its ghosts had no room");
+    let [record] = &status.failures[..] else { panic!("{:?}", status.failures) };
+    assert_eq!((record.role, record.identity.name.as_str()), (PolicyRole::Shadow, "beside"));
+    assert_eq!((status.state, harness.slots.len()), (PolicyState::Active, 100));
+}
+
 #[test]
 fn a_shadow_sees_removals_sizes_and_a_new_capacity() {
     let mut harness = Harness::with(1000, Lru::default());
@@ -362,4 +386,28 @@ fn a_canary_goes_on_when_it_is_better_and_back_when_it_is_worse() {
     let TrialVerdict::RollsBack { reason } = verdict else { panic!("{verdict:?}") };
     assert!(reason.contains("no gain"), "{reason}");
     assert_eq!(status.trial.unwrap().0, 60);
+}
+
+/// Look-ups after which a canary in a cache of so many slots has its first window.
+fn first_window(slots: usize) -> u64 {
+    let mut harness = Harness::with(slots, Lru::default());
+    (0..50).for_each(|key| _ = harness.access(key));
+    let limits = harness.governor.shadow_limits(1);
+    let (policy, purpose) = (Box::new(Lru::default()), ShadowPurpose::Baseline);
+    harness.governor.begin_shadow(policy, identity("before"), purpose, limits).unwrap();
+    while harness.step_shadow(256) {}
+    let mut lookups = 0;
+    let windows = |harness: &Harness| harness.governor.status().shadow.unwrap().trial.unwrap().0;
+    while windows(&harness) == 0 {
+        harness.access(lookups % 50);
+        lookups += 1;
+        assert_eq!(harness.governor.trial_verdict(), TrialVerdict::Waits);
+        assert!(lookups < 20_000, "a window comes to its end");
+    }
+    lookups
+}
+
+#[test]
+fn a_window_has_some_thousand_look_ups_and_as_many_as_the_cache_has_slots() {
+    assert_eq!([100, 4096, 10_000].map(first_window), [4096, 4096, 10_000]);
 }
