@@ -368,6 +368,9 @@ impl Player {
         let (changed, ()) = futures::join!(change, async {
             for _ in 0..3 {
                 self.write(database, tables).await;
+                if self.is_unclear {
+                    break;
+                }
                 self.read(database, tables).await;
             }
         });
