@@ -187,18 +187,14 @@ impl PartitionReader {
         let Some(clip) = self.clip.as_mut().filter(|clip| clip.has_entered()) else {
             return false;
         };
-        let RowCursor { layout, span, spot, open, bound, .. } = &mut self.cursor;
-        let (open, bound) = (*open, *bound);
+        let cursor = &mut self.cursor;
+        let (layout, open) = (cursor.layout.clone(), cursor.open);
         let (start, bytes) = data.held();
-        let mut rows = RowsAtHand::new(layout, bytes);
+        let mut rows = RowsAtHand::new(&layout, bytes);
         let takes_all = clip.is_full();
         let before = out.len();
         while out.len() < goal {
-            let at = match *spot {
-                Spot::Next { at } if at < bound => at,
-                Spot::Previous { at, .. } if at >= bound => at,
-                _ => break,
-            };
+            let Some(at) = cursor.at() else { break };
             let Some(from) = at.checked_sub(start) else { break };
             let is_inside = |key: &[u8]| takes_all || clip.place_of_key(key) == Place::Inside;
             let row = rows.row_at(from, self.is_flat, is_inside, |key, content| match content {
@@ -206,9 +202,9 @@ impl PartitionReader {
                 RowContent::Row(row) => AtHand::Row(ClusteringKey::from_ordered(key), row),
             });
             let Some(RowAtHand { row, bytes, previous }) = row else { break };
-            *spot = match *spot {
+            cursor.spot = match cursor.spot {
                 // What contradicts itself is read again, and told of.
-                Spot::Previous { end, .. } => match span.spot_before(at, previous) {
+                Spot::Previous { end, .. } => match cursor.span.spot_before(at, previous) {
                     Some(spot) if at + bytes == end => spot,
                     _ => break,
                 },

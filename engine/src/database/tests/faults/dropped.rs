@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::task::Poll;
 
-use super::failing_disk::{FailingDisk, WAITS};
+use super::failing_disk::{FailingDisk, WAITS, failing_at};
 use super::log_limit::{SEGMENT_BYTES, log_bytes, open, open_at, run};
 use super::*;
 use crate::clock::{Clock, SimulatedClock};
@@ -285,23 +285,19 @@ fn what_was_set_aside_goes_when_the_log_had_it_and_its_number_is_never_given_aga
 fn files_that_the_manifest_did_not_take_go_with_the_next_flush() {
     run(async {
         let disk = SimulatedDisk::new(1);
-        let is_broken = Rc::new(Cell::new(false));
-        let fails = is_broken.clone();
-        let failing = FailingDisk::shared(disk.shared(), move |path| {
-            let is_manifest = path.to_string_lossy().contains("manifest");
-            (fails.get() && is_manifest).then_some(28)
-        });
+        let is_manifest = |path: &Path| path.to_string_lossy().contains("manifest");
+        let (failing, met) = failing_at(disk.shared(), is_manifest);
         let database = open(failing, 1 << 30).await;
         let t = database.create_table(definition(), false).await.unwrap();
         let folder = PathBuf::from(format!("/db/data/default/t-{}", t.id.hex()));
         database.apply(insert(&t, "a", 1, 1, 1)).await.unwrap();
-        is_broken.set(true);
+        met.set(Some(28));
         for _ in 0..2 {
             database.flush(None).await.unwrap_err();
         }
         // Perhaps the manifest names them all the same.
         assert_eq!(generations(&disk, &folder).await.len(), 2);
-        is_broken.set(false);
+        met.set(None);
         database.flush(None).await.unwrap();
         let left = generations(&disk, &folder).await;
         assert_eq!(left.len(), 1, "SSTables {left:?} of one flush");

@@ -1,5 +1,6 @@
 //! A disk on which a test decides which names cannot be made, renamed or made durable.
 
+use std::cell::Cell;
 use std::future::ready;
 use std::path::Path;
 use std::rc::Rc;
@@ -19,6 +20,17 @@ pub(super) struct FailingDisk<F> {
     /// The errno that an operation on this path ends with: making a file or folder, renaming to it,
     /// or syncing the folder.
     fails: F,
+}
+
+/// A disk on which operations on what a test names end with an errno, or wait, once the test says
+/// so: the cell has that errno.
+pub(super) fn failing_at(
+    inner: Rc<dyn Disk>,
+    names: impl Fn(&Path) -> bool + 'static,
+) -> (Rc<dyn Disk>, Rc<Cell<Option<i32>>>) {
+    let met = Rc::new(Cell::new(None));
+    let fails = met.clone();
+    (FailingDisk::shared(inner, move |path| fails.get().filter(|_| names(path))), met)
 }
 
 impl<F: Fn(&Path) -> Option<i32> + 'static> FailingDisk<F> {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use tokio::task::LocalSet;
 
-use super::failing_disk::{FailingDisk, WAITS};
+use super::failing_disk::{FailingDisk, WAITS, failing_at};
 use super::*;
 use crate::clock::SimulatedClock;
 use crate::disk::{Disk, SimulatedDisk};
@@ -87,15 +87,11 @@ fn a_tiny_table_does_not_keep_the_log_of_a_busy_one() {
 fn what_pins_the_log_and_cannot_be_flushed_stops_writers_with_its_name() {
     run(async {
         let disk = SimulatedDisk::new(1);
-        let is_broken = Rc::new(Cell::new(false));
-        let fails = is_broken.clone();
-        let failing = FailingDisk::shared(disk.shared(), move |path| {
-            let is_sstable = path.to_string_lossy().ends_with(".db");
-            (fails.get() && is_sstable).then_some(28)
-        });
+        let is_sstable = |path: &Path| path.to_string_lossy().ends_with(".db");
+        let (failing, met) = failing_at(disk.shared(), is_sstable);
         let database = open(failing, 1 << 30).await;
         let t = database.create_table(definition(), false).await.unwrap();
-        is_broken.set(true);
+        met.set(Some(28));
         let mut written = 0;
         let error = loop {
             match database.apply(insert(&t, "a", written, 1, 1)).await {
@@ -114,7 +110,7 @@ fn what_pins_the_log_and_cannot_be_flushed_stops_writers_with_its_name() {
         assert_eq!(report.oldest_pin, Some(("default".to_owned(), "t".to_owned())));
         assert_eq!(count_rows(&database, &t, "a").await.unwrap(), written as usize, "reads go on");
         // Once it can be flushed, writes go on.
-        is_broken.set(false);
+        met.set(None);
         let mut tries = 0;
         while database.apply(insert(&t, "a", written, 1, 1)).await.is_err() {
             tries += 1;
@@ -131,11 +127,8 @@ fn what_pins_the_log_and_cannot_be_flushed_stops_writers_with_its_name() {
 fn a_write_that_waits_for_the_log_is_told_that_it_stays_long() {
     run(async {
         let disk = SimulatedDisk::new(1);
-        let met = Rc::new(Cell::new(None));
-        let meets = met.clone();
-        let failing = FailingDisk::shared(disk.shared(), move |path| {
-            meets.get().filter(|_| path.to_string_lossy().ends_with("Data.db"))
-        });
+        let is_data = |path: &Path| path.to_string_lossy().ends_with("Data.db");
+        let (failing, met) = failing_at(disk.shared(), is_data);
         let database = open(failing, 1 << 30).await;
         let t = database.create_table(definition(), false).await.unwrap();
         // A flush is under way until somebody waits for it.
