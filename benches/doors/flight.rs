@@ -331,7 +331,9 @@ async fn print_idle(arguments: &Arguments, server: &Server) {
 pub async fn print(arguments: &Arguments) {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
-    let server = Server::start(&data);
+    // All rows fit into the caches.
+    let cache = format!("{}MiB", arguments.scale(64, 768));
+    let server = Server::start_with(&data, &["--cache-bytes", &cache]);
     let count = arguments.scale(300_000, 5_000_000) as i64;
     let per_second = |name: &str, figure: f64, bound: f64| {
         let target = Target::AtLeast(bound);

@@ -11,6 +11,8 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tonic::Status;
@@ -79,14 +81,27 @@ impl Planning {
         Planning::new(std::thread::available_parallelism().map_or(1, NonZero::get))
     }
 
-    /// Does `work`, which parses and plans a text of that size.
+    /// Does `work`, which parses and plans a text of that size. Work is large, so it moves to the
+    /// heap at once and no more after that.
     ///
     /// Errors: INVALID_ARGUMENT for a text that is too long; RESOURCE_EXHAUSTED when too many wait;
     /// those of `work`.
-    pub(super) async fn run<T: Send + 'static>(
+    pub(super) fn run<T: Send + 'static>(
         &self,
         text: Size,
         work: impl Future<Output = Result<T, Status>> + Send + 'static,
+    ) -> BoxFuture<'_, Result<T, Status>> {
+        match text.bytes <= SHORT_BYTES_MAX {
+            true => work.boxed(),
+            false => self.run_long(text, work.boxed()).boxed(),
+        }
+    }
+
+    /// As [`Planning::run`], of a long text.
+    async fn run_long<T: Send + 'static>(
+        &self,
+        text: Size,
+        work: BoxFuture<'static, Result<T, Status>>,
     ) -> Result<T, Status> {
         let Size { bytes: text_bytes, is_write } = text;
         if text_bytes > STATEMENT_BYTES_MAX {
@@ -94,9 +109,6 @@ impl Planning {
                 "the statement takes {text_bytes} bytes, at most {STATEMENT_BYTES_MAX} are possible: \
                  bind values as parameters, ingest many rows, or join with a table that has the values"
             )));
-        }
-        if text_bytes <= SHORT_BYTES_MAX {
-            return work.await;
         }
         let closed = |_| Status::unavailable("the service stops");
         let place = Arc::clone(&self.waiting).try_acquire_owned().map_err(|_| {

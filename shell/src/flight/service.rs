@@ -26,7 +26,7 @@ use arrow_flight::{
 };
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use futures::{FutureExt, StreamExt, stream};
+use futures::{StreamExt, stream};
 use prost::Message;
 use prost::bytes::Bytes;
 use prost_types::Timestamp;
@@ -183,7 +183,7 @@ impl Service {
         let (headers, size) = (request.metadata(), Size::of(&bound.text));
         let wanted = (session.form(headers), session.endpoints(headers));
         let work = async move { statement::plan(&session, bound, wanted).await };
-        self.0.planning().run(size, work).boxed()
+        self.0.planning().run(size, work)
     }
 
     /// Runs a statement for its effect.
@@ -195,7 +195,7 @@ impl Service {
     ) -> BoxFuture<'_, Result<i64, Status>> {
         let size = Size::of(&bound.text);
         let work = async move { statement::update(&session, bound, rows).await };
-        self.0.planning().run(size, work).boxed()
+        self.0.planning().run(size, work)
     }
 
     fn schema_of<T>(
@@ -206,7 +206,7 @@ impl Service {
     ) -> BoxFuture<'_, Result<Bytes, Status>> {
         let (form, size) = (session.form(request.metadata()), Size::of(&bound.text));
         let work = async move { statement::schema(&session, &bound, form).await };
-        self.0.planning().run(size, work).boxed()
+        self.0.planning().run(size, work)
     }
 
     /// What GetSchema tells of a statement, as an IPC message.

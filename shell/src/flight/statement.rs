@@ -184,49 +184,56 @@ pub(super) async fn schema(
     }
 }
 
-/// The schema of the rows of each execution of a statement: those of a query, the answer of a write
-/// with IF, the count of another write.
-///
-/// Errors: INVALID_ARGUMENT for a statement that neither reads nor writes rows.
-pub(super) async fn told(
-    session: &FlightSession,
-    bound: &Bound,
+/// A statement that one client executes many times.
+pub(super) struct Repeated {
+    bound: Bound,
+    prepared: Arc<query::Prepared>,
     form: Form,
-) -> Result<Sent, Status> {
-    let prepared = prepared(session, bound)?;
+    /// The schema of the rows of each execution: those of a query, the answer of a write with IF,
+    /// the count of another write.
+    pub sent: Sent,
+}
+
+/// Errors: INVALID_ARGUMENT for a statement that neither reads nor writes rows.
+pub(super) async fn repeated(
+    session: &FlightSession,
+    bound: Bound,
+    form: Form,
+) -> Result<Repeated, Status> {
+    let prepared = prepared(session, &bound)?;
     let description = describe(session, &prepared, None).await?;
-    if description.is_query || description.is_conditional {
-        return session.kept.sent(form, &description.schema);
-    }
-    if !prepared.statement().is_write() {
+    let sent = if description.is_query || description.is_conditional {
+        session.kept.sent(form, &description.schema)?
+    } else if prepared.statement().is_write() {
+        Sent::of(form.schema(&count_schema()))?
+    } else {
         return Err(invalid(
             "an exchange executes a query or a write: send this statement by GetFlightInfo or DoPut",
         ));
-    }
-    Sent::of(form.schema(&count_schema()))
+    };
+    Ok(Repeated { bound, prepared, form, sent })
 }
 
-/// Executes a statement with these rows of parameters. What it gives leaves as rows of `told`.
+/// Executes a statement with these rows of parameters. What it gives leaves under the schema that
+/// was sent.
 ///
 /// Errors: FAILED_PRECONDITION when the rows have other columns by now; those of the statement.
 pub(super) async fn execute(
     session: &FlightSession,
-    bound: &Bound,
-    form: Form,
-    told: &SchemaRef,
+    repeated: &Repeated,
     rows: RecordBatch,
 ) -> Result<Rows, Status> {
-    let prepared = prepared(session, bound)?;
-    let rows = fitting(session, &prepared, rows).await?;
-    let outcome = run(session, bound, &prepared, rows.as_ref()).await?;
+    let Repeated { bound, prepared, form, sent } = repeated;
+    let rows = fitting(session, prepared, rows).await?;
+    let outcome = run(session, bound, prepared, rows.as_ref()).await?;
     let found = match &outcome.kind {
-        OutcomeKind::Rows(_) => session.kept.sent(form, &outcome.schema)?.schema,
+        OutcomeKind::Rows(_) => session.kept.sent(*form, &outcome.schema)?.schema,
         _ => form.schema(&outcome.schema),
     };
-    if !Arc::ptr_eq(&found, told) && !keeps_promise(told, &found) {
+    if !Arc::ptr_eq(&found, &sent.schema) && !keeps_promise(&sent.schema, &found) {
         return Err(has_changed());
     }
-    sent_rows(outcome, form, Arc::clone(told))
+    sent_rows(outcome, *form, Arc::clone(&sent.schema))
 }
 
 fn done(outcome: Outcome) -> Result<Planned, Status> {
@@ -360,7 +367,7 @@ async fn run(
     let (query, statement) = (&session.query, prepared.statement());
     check_bound(statement, rows)?;
     session.note_drop(statement, &bound.keyspace);
-    let outcome = match (statement.changes_session(), rows) {
+    let outcome = match (prepared.changes_session(), rows) {
         (false, rows) => query.run_prepared(prepared, rows).await,
         (true, Some(rows)) => query.run_with(statement, rows).await,
         (true, None) => query.run(statement).await,

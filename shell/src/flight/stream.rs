@@ -50,8 +50,11 @@ pub(super) fn encode(sent: Sent, rows: Rows) -> Response<DoGet> {
 pub(super) fn pieces(batch: &RecordBatch) -> Vec<RecordBatch> {
     let bytes: usize = batch.columns().iter().map(column_bytes).sum();
     let count = bytes.div_ceil(MESSAGE_BYTES).clamp(1, batch.num_rows().max(1));
-    let rows = batch.num_rows().div_ceil(count).max(1);
-    let starts = (0..batch.num_rows().max(1)).step_by(rows);
+    if count == 1 {
+        return vec![batch.clone()];
+    }
+    let rows = batch.num_rows().div_ceil(count);
+    let starts = (0..batch.num_rows()).step_by(rows);
     starts.map(|start| batch.slice(start, rows.min(batch.num_rows() - start))).collect()
 }
 

@@ -112,6 +112,9 @@ fn wanted<'a>(
 ///
 /// Errors: `Invalid` naming the field and the value that is out of its range.
 pub fn fit(batch: &RecordBatch, wanted: &Schema) -> Result<RecordBatch> {
+    if fits(batch, wanted) {
+        return Ok(batch.clone());
+    }
     let mut fields = Vec::with_capacity(batch.num_columns());
     let mut columns = Vec::with_capacity(batch.num_columns());
     for (n, (field, column)) in batch.schema_ref().fields().iter().zip(batch.columns()).enumerate()
@@ -128,6 +131,16 @@ pub fn fit(batch: &RecordBatch, wanted: &Schema) -> Result<RecordBatch> {
     }
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
         .map_err(|error| QueryError::invalid(error.to_string()))
+}
+
+/// Whether all columns are as they are wanted, and as their own fields say.
+fn fits(batch: &RecordBatch, wanted: &Schema) -> bool {
+    let own = batch.schema_ref().fields().iter().zip(batch.columns());
+    own.enumerate().all(|(n, (field, column))| {
+        let wanted = wanted.fields().get(n).map(|wanted| wanted.data_type());
+        wanted.is_none_or(|ty| ty == column.data_type() || *ty == DataType::Null)
+            && (field.is_nullable() || column.null_count() == 0)
+    })
 }
 
 /// `array` as an array of type `wanted` where that loses nothing, else as it is.

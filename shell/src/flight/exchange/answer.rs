@@ -34,6 +34,7 @@ impl Answer {
         let mut bytes = Vec::new();
         match self {
             Answer::More(tag) | Answer::Last(tag) => {
+                bytes.reserve_exact(1 + tag.len());
                 bytes.push(if matches!(self, Answer::More(_)) { MORE } else { LAST });
                 bytes.extend_from_slice(tag);
             }

@@ -8,9 +8,13 @@
 //!
 //! Invariant: at most [`AT_ONCE`] executions run at once, and results are pulled as fast as the
 //! client reads. What the client sends beyond that waits in its connection.
+//!
+//! `answer` says what a message holds beside rows, `together` lets answers leave at once that come
+//! at once, `client` is the other end.
 
 mod answer;
 pub mod client;
+mod together;
 
 use std::sync::Arc;
 
@@ -20,21 +24,20 @@ use arrow_flight::FlightData;
 use arrow_flight::decode::{DecodedPayload, FlightDataDecoder};
 use arrow_flight::error::FlightError;
 use arrow_flight::sql::{Any, CommandPreparedStatementQuery, CommandPreparedStatementUpdate};
-use futures::stream::{self, BoxStream};
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::future::Either;
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream};
 use prost::Message;
 use prost::bytes::Bytes;
 use tonic::{Request, Response, Status, Streaming};
 
 use self::answer::{Answer, check_tag};
+use self::together::Together;
 use super::error::invalid;
-use super::kept::Sent;
-use super::outgoing::Form;
 use super::planning::Size;
 use super::running::Rows;
 use super::service::{Service, State};
 use super::session::Held;
-use super::statement;
+use super::statement::{self, Repeated};
 use super::stream::{DoGet, encode_piece, is_bare, no_rows, pieces};
 use super::ticket::Bound;
 
@@ -45,9 +48,9 @@ const AT_ONCE: usize = 16;
 struct Exchange {
     state: Arc<dyn State>,
     session: Arc<Held>,
-    bound: Bound,
-    form: Form,
-    sent: Sent,
+    statement: Repeated,
+    /// Of the statement's text.
+    size: Size,
 }
 
 /// Parameters of one execution.
@@ -70,20 +73,26 @@ pub(super) async fn exchange(
     let mut data = request.into_inner();
     let first = data.message().await?.ok_or_else(unnamed)?;
     let bound = Bound::open(state.seal(), &handle(&first)?)?;
-    let (size, own, text) = (Size::of(&bound.text), Arc::clone(&session), bound.clone());
-    let work = async move { statement::told(&own, &text, form).await };
-    let sent = state.planning().run(size, work).await?;
-    let schema = sent.message.clone();
-    let exchange = Arc::new(Exchange { state, session, bound, form, sent });
-    let answers = parameters(first, data)
+    let (size, own) = (Size::of(&bound.text), Arc::clone(&session));
+    let work = async move { statement::repeated(&own, bound, form).await };
+    let statement = state.planning().run(size, work).await?;
+    let schema = statement.sent.message.clone();
+    let exchange = Arc::new(Exchange { state, session, statement, size });
+    let parts = parameters(first, data)
         .map(move |parameters| {
             // What cannot be read ends the stream, behind the answers to what came before.
             let exchange = Arc::clone(&exchange);
-            async move { exchange.answer(parameters?).await }
+            async move { Ok::<_, Status>(exchange.answer(parameters?).await) }.boxed()
         })
         .buffered(AT_ONCE)
+        .try_flatten()
+        .boxed();
+    let mut context = IpcWriteContext::default();
+    let messages = Together::new(parts)
+        .map(move |part| messages(part?, &mut context))
+        .map_ok(|messages| stream::iter(messages).map(Ok))
         .try_flatten();
-    Ok(Response::new(stream::iter([Ok(schema)]).chain(answers).boxed()))
+    Ok(Response::new(stream::iter([Ok(schema)]).chain(messages).boxed()))
 }
 
 /// The handle in the descriptor of the first message.
@@ -123,65 +132,79 @@ fn parameters(
     })
 }
 
+/// A batch of an answer, or why there is none.
+struct Part {
+    tag: Bytes,
+    rows: Result<RecordBatch, Status>,
+    /// Whether the answer ends with it.
+    is_last: bool,
+}
+
+/// An answer that is on its way.
+struct Answering {
+    tag: Bytes,
+    rows: Rows,
+    /// What comes next.
+    next: Option<Result<RecordBatch, Status>>,
+}
+
 impl Exchange {
-    /// The messages that answer one execution. When it is there the execution runs, and its first
-    /// rows have come.
-    ///
-    /// Errors: none; a refusal is an answer.
+    /// What answers one execution. When it is there the execution runs, and its first rows have
+    /// come. An execution that fails has a part that says so.
     async fn answer(
         self: Arc<Self>,
         parameters: Parameters,
-    ) -> Result<BoxStream<'static, Result<FlightData, Status>>, Status> {
+    ) -> impl Stream<Item = Result<Part, Status>> + Send + use<> {
         let Parameters { rows, tag } = parameters;
-        let (own, size) = (Arc::clone(&self), Size::of(&self.bound.text));
-        let work = async move {
-            let Exchange { session, bound, form, sent, .. } = &*own;
-            statement::execute(session, bound, *form, &sent.schema, rows).await
+        let own = Arc::clone(&self);
+        let work = async move { statement::execute(&own.session, &own.statement, rows).await };
+        let rows = match self.state.planning().run(self.size, work).await {
+            Ok(rows) => rows,
+            Err(status) => stream::iter([Err(status)]).boxed(),
         };
-        let answers = match self.state.planning().run(size, work).await {
-            Ok(rows) => in_turn(rows, tag, self.no_rows()).boxed(),
-            Err(status) => stream::iter([vec![refusal(tag, status)]]).boxed(),
-        };
-        let (first, rest) = answers.into_future().await;
-        Ok(stream::iter(first).chain(rest).flat_map(stream::iter).map(Ok).boxed())
-    }
-
-    fn no_rows(&self) -> RecordBatch {
-        RecordBatch::new_empty(Arc::clone(&self.sent.schema))
+        let mut answering = Answering { tag, rows, next: None };
+        answering.next = answering.rows.next().await;
+        if answering.next.is_none() {
+            let schema = Arc::clone(&self.statement.sent.schema);
+            answering.next = Some(Ok(RecordBatch::new_empty(schema)));
+        }
+        let first = answering.part().await;
+        if answering.next.is_none() {
+            return Either::Left(stream::iter(first.map(Ok)));
+        }
+        let rest = stream::unfold(answering, |mut answering| async {
+            Some((Ok(answering.part().await?), answering))
+        });
+        Either::Right(stream::iter(first.map(Ok)).chain(rest).boxed())
     }
 }
 
-/// The messages of each batch of an answer; the last one says that it is. Without any rows,
-/// `nothing` is the answer.
-fn in_turn(rows: Rows, tag: Bytes, nothing: RecordBatch) -> impl Stream<Item = Vec<FlightData>> {
-    let begin = (Some(rows.peekable()), Some(nothing), tag);
-    stream::unfold(begin, |(rows, nothing, tag)| async move {
-        let mut rows = rows?;
-        let batch = match rows.next().await {
-            Some(batch) => batch,
-            None => Ok(nothing?),
-        };
-        let is_last = batch.is_err() || std::pin::Pin::new(&mut rows).peek().await.is_none();
-        let (messages, is_last) = match batch.and_then(|batch| messages(&batch, &tag, is_last)) {
-            Ok(messages) => (messages, is_last),
-            Err(status) => (vec![refusal(tag.clone(), status)], true),
-        };
-        Some((messages, ((!is_last).then_some(rows), None, tag)))
-    })
+impl Answering {
+    /// The next part, if there is one. It is known by then whether another follows.
+    async fn part(&mut self) -> Option<Part> {
+        let rows = self.next.take()?;
+        if rows.is_ok() {
+            self.next = self.rows.next().await;
+        }
+        Some(Part { tag: self.tag.clone(), rows, is_last: self.next.is_none() })
+    }
 }
 
-/// The messages of a batch, which is the last of its answer or not.
+/// The messages of a part of an answer; all of a stream have one `context`.
 ///
 /// Errors: INTERNAL for rows that cannot be encoded.
-fn messages(batch: &RecordBatch, tag: &Bytes, is_last: bool) -> Result<Vec<FlightData>, Status> {
-    let pieces = pieces(batch);
-    let mut context = IpcWriteContext::default();
+fn messages(part: Part, context: &mut IpcWriteContext) -> Result<Vec<FlightData>, Status> {
+    let Part { tag, rows, is_last } = part;
+    let pieces = match rows {
+        Ok(batch) => pieces(&batch),
+        Err(status) => return Ok(vec![refusal(tag, status)]),
+    };
     let end = pieces.len();
     let message = |(number, piece): (usize, &RecordBatch)| {
         let answer = if is_last && number == end { Answer::Last } else { Answer::More };
         Ok(FlightData {
             app_metadata: answer(tag.clone()).encode(),
-            ..encode_piece(piece, &mut context)?
+            ..encode_piece(piece, context)?
         })
     };
     (1..).zip(&pieces).map(message).collect()
@@ -206,7 +229,8 @@ mod tests {
         let batch = RecordBatch::try_from_iter([("v", Arc::new(long) as _)]).unwrap();
         let tag = Bytes::from_static(b"t");
         for is_last in [false, true] {
-            let sent = messages(&batch, &tag, is_last).unwrap();
+            let part = Part { tag: tag.clone(), rows: Ok(batch.clone()), is_last };
+            let sent = messages(part, &mut IpcWriteContext::default()).unwrap();
             assert!(sent.len() > 2, "{} messages of 8 MiB", sent.len());
             let ends: Vec<bool> = sent
                 .iter()

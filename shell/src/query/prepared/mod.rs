@@ -35,12 +35,19 @@ pub struct Prepared {
     statement: Statement,
     /// Of its unqualified names.
     keyspace: String,
+    /// Whether it changes the session that runs it.
+    changes_session: bool,
     made: RwLock<Arc<Made>>,
 }
 
 impl Prepared {
     pub fn statement(&self) -> &Statement {
         &self.statement
+    }
+
+    /// As [`Statement::changes_session`], which looks through the table of statements each time.
+    pub fn changes_session(&self) -> bool {
+        self.changes_session
     }
 }
 

@@ -29,7 +29,8 @@ impl Session {
     /// yet.
     pub fn prepare(&self, statement: Statement, keyspace: &str) -> Prepared {
         let made = RwLock::new(Arc::new(self.make(&statement, keyspace)));
-        Prepared { statement, keyspace: keyspace.to_owned(), made }
+        let changes_session = statement.changes_session();
+        Prepared { statement, keyspace: keyspace.to_owned(), changes_session, made }
     }
 
     fn make(&self, statement: &Statement, keyspace: &str) -> Made {
