@@ -94,9 +94,15 @@ impl Shard {
 
     /// Starts to flush the largest tables, unless a flush runs already.
     pub(in crate::database) fn flush_in_background(self: &Rc<Self>) {
-        if self.flushing.is_running.replace(true) {
-            return;
+        if !self.flushing.is_running.replace(true) {
+            self.start_flushing();
         }
+    }
+
+    /// Apart, since a write calls this while another flush runs: the task takes many KiB of the
+    /// stack, which are touched on entry.
+    #[inline(never)]
+    fn start_flushing(self: &Rc<Self>) {
         let shard = self.clone();
         runtime::spawn_local("flush", async move {
             let mut pause = FLUSH_RETRY;

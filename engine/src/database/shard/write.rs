@@ -71,11 +71,16 @@ impl Shard {
         mutation: &mut Mutation,
         is_counted: bool,
     ) -> Option<Result<Option<Begun>>> {
-        if self.is_over_memory() || self.is_log_long() || !self.admits_write(mutation) {
+        if self.has_to_wait(mutation) {
             return None;
         }
         let entered = self.enter_write(mutation, is_counted);
         Some(entered.and_then(|table| self.begin(&table, mutation, None)))
+    }
+
+    /// Whether a write waits before it begins: for memory, for the log, for its partition.
+    fn has_to_wait(&self, mutation: &Mutation) -> bool {
+        self.is_over_memory() || self.is_log_long() || !self.admits_write(mutation)
     }
 
     /// Whether nobody has the partition of a write for himself, or waits for that.
@@ -230,8 +235,13 @@ impl Shard {
         let mut pending = Vec::new();
         let mut was_slowed = false;
         for mutation in &mut mutations {
-            let progress = (&mut pending, &mut was_slowed);
-            let begun = self.begin_one((mutation, limits), progress, terms).await;
+            let begun = match self.has_to_wait(mutation) {
+                false => self.begin_one_now(mutation, limits, terms),
+                true => {
+                    let progress = (&mut pending, &mut was_slowed);
+                    self.begin_one((mutation, limits), progress, terms).await
+                }
+            };
             match begun {
                 Ok(begun) => pending.extend(begun),
                 Err(error) => {
@@ -242,6 +252,22 @@ impl Shard {
             runtime::maybe_yield().await;
         }
         self.finish_all(pending).await
+    }
+
+    /// Begins one of many writes that waits for nothing. The future of [`Self::begin_one`] has some
+    /// KiB, which would be copied for each row of a load.
+    fn begin_one_now(
+        self: &Rc<Self>,
+        mutation: &mut Mutation,
+        limits: Limits,
+        terms: &Terms,
+    ) -> Result<Option<Begun>> {
+        let table = self.table(mutation.table)?;
+        if limits == Limits::Count {
+            self.admit(&table, &mutation.key, Operation::Write)?;
+        }
+        self.check_time(terms.deadline, WRITE_QUEUED)?;
+        self.begin(&table, mutation, None)
     }
 
     /// Begins one of many writes, whose parts leave `mutation`; `pending` are those before it that
