@@ -110,6 +110,10 @@ fn an_operator_flushes_compacts_makes_snapshots_and_uploads_policies() {
             ("Compact", vec![], "wants a column 'table'"),
             ("Flush", vec![("tabel", text("t"))], "no column 'tabel'"),
             ("Flush", vec![("table", text("absent"))], "absent"),
+            ("Flush", vec![("keyspace", text("default"))], "wants a column 'table'"),
+            ("Compact", vec![("table", text("t")), ("all", text("x"))], "no column 'all'"),
+            ("Snapshot", vec![("name", text("x")), ("table", text("t"))], "no column 'table'"),
+            ("UploadPolicy", vec![("name", text("x")), ("wasm", text("y"))], "no column 'wasm'"),
             ("UploadPolicy", vec![("name", text("x"))], "wants a column 'component'"),
         ] {
             let refused = act(&mut client, name, columns).await.unwrap_err();

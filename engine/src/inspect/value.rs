@@ -600,4 +600,26 @@ mod tests {
         }
         assert_eq!(of(&tuple, b"\0\0\0\x04\0\0\0\x07"), "[7, null]");
     }
+
+    /// Their elements take no more than their lengths: the count just fits into the bytes.
+    #[test]
+    fn collections_of_nothing_but_nulls_and_empty_values_are_whole() {
+        let text = || Box::new(StoredType::Scalar(Scalar::Text));
+        let (list, map) = (StoredType::List(text()), StoredType::Map(text(), text()));
+        for (ty, bytes, wanted) in [
+            (&list, &b"\0\0\0\0"[..], "[]"),
+            (&list, b"\0\0\0\x01\0\0\0\0", "[\"\"]"),
+            (&list, b"\0\0\0\x02\xff\xff\xff\xff\0\0\0\0", "[null, \"\"]"),
+            (&map, b"\0\0\0\0", "{}"),
+            (&map, b"\0\0\0\x01\0\0\0\0\0\0\0\0", "{\"\": \"\"}"),
+            (&map, b"\0\0\0\x01\0\0\0\0\xff\xff\xff\xff", "{\"\": null}"),
+        ] {
+            assert_eq!(check(ty, bytes), Ok(()), "{ty} {bytes:?}");
+            assert_eq!(of(ty, bytes), wanted, "{ty} {bytes:?}");
+            // Of one more there is no length.
+            let mut more = bytes.to_vec();
+            more[3] += 1;
+            assert!(check(ty, &more).is_err(), "{ty} {more:?}");
+        }
+    }
 }

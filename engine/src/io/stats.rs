@@ -103,4 +103,17 @@ mod tests {
         assert_eq!([at(9), at(10), at(15)], [(10.0, 20.0), (10.0, 20.0), (5.0, 10.0)]);
         assert_eq!([at(19).0, at(20).0, at(100).0], [1.0, 0.0, 0.0]);
     }
+
+    #[test]
+    fn after_a_pause_the_last_second_begins_anew() {
+        let one = Sums { requests: 1.0, ..Sums::default() };
+        for pause_ns in [2 * WINDOW_NS, 2 * WINDOW_NS + 1, 7 * WINDOW_NS] {
+            let mut recent = Recent::default();
+            recent.add(0, &one);
+            recent.add(pause_ns, &one);
+            let after = |ns| recent.sums(pause_ns + ns).requests;
+            let found = [0, WINDOW_NS / 2, WINDOW_NS - 1, WINDOW_NS, 3 * WINDOW_NS / 2].map(after);
+            assert_eq!(found, [1.0, 1.0, 1.0, 1.0, 0.5], "a pause of {pause_ns} ns");
+        }
+    }
 }

@@ -189,6 +189,60 @@ fn damage_costs_the_damaged_entries_only() {
     });
 }
 
+/// Whoever opens it learns that something may be missing, until the file is written anew.
+#[test]
+fn a_damaged_ledger_is_not_whole_until_something_is_recorded() {
+    run(async {
+        // The first frame, one in the middle, and the last.
+        for page in [0, 1, 3] {
+            let disk = SimulatedDisk::new(1);
+            let ledger = open(&disk).await;
+            assert!(!ledger.was_whole(), "there is none yet");
+            for id in 1..=4 {
+                ledger.record(vec![segment(id)]).await.unwrap();
+            }
+            assert!(open(&disk).await.was_whole(), "the room behind the frames is no damage");
+            disk.corrupt(&path(), page * PAGE_BYTES as u64 + 30, 1);
+            let ledger = open(&disk).await;
+            assert!(!ledger.was_whole(), "page {page} is damaged");
+            // There is nothing new to say, and yet the damage goes.
+            ledger.record(vec![]).await.unwrap();
+            let found = open(&disk.power_cut()).await;
+            assert!(found.was_whole(), "page {page} was mended");
+            assert_eq!(found.known(), ledger.known(), "page {page}");
+        }
+    });
+}
+
+/// What comes late or twice takes nothing back, and what is dropped takes all of its table along.
+#[test]
+fn what_was_reached_never_goes_back() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let ledger = open(&disk).await;
+        let numbered =
+            |table: u128, generation| Entry::Numbered { table: TableId(table), generation };
+        let catalog = |version| Entry::Catalog { version };
+        let first = [manifest(1, 5), manifest(2, 7), catalog(4), numbered(1, 30), numbered(2, 20)];
+        ledger.record(first.to_vec()).await.unwrap();
+        let late = [manifest(1, 3), catalog(2), numbered(1, 10)];
+        ledger.record(late.to_vec()).await.unwrap();
+        let (one, two) = (TableId(1), TableId(2));
+        let mut wanted = Known {
+            manifests: BTreeMap::from([(one, 5), (two, 7)]),
+            catalog: 4,
+            generations: BTreeMap::from([(one, 30), (two, 20)]),
+            ..Known::default()
+        };
+        assert_eq!(ledger.known(), wanted);
+        assert_eq!(open(&disk).await.known(), wanted);
+        ledger.record(vec![Entry::Dropped { table: one }]).await.unwrap();
+        wanted.manifests.remove(&one);
+        wanted.generations.remove(&one);
+        assert_eq!(open(&disk.power_cut()).await.known(), wanted);
+    });
+}
+
 #[test]
 fn a_segment_tells_whose_records_it_may_hold() {
     let (one, two) = (TableId(1), TableId(2));

@@ -114,3 +114,35 @@ impl<P: ?Sized, T: Clone> Governed<P, T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::FailureKind;
+
+    #[test]
+    fn somebody_is_in_charge_as_long_as_a_plan_of_theirs_holds() {
+        let mut governed: Governed<(), u32> = Governed::new(1);
+        let state = |governed: &Governed<(), u32>| (governed.is_governed(), *governed.plan());
+        assert_eq!(state(&governed), (false, 1));
+        governed.set(Some(("p".into(), Box::new(()))));
+        assert_eq!(state(&governed), (true, 1), "it was not asked yet");
+        governed.ask("world", |_, plan| {
+            *plan = 7;
+            Ok(())
+        });
+        assert_eq!(state(&governed), (true, 7));
+        governed.ask("world", |_, plan| {
+            *plan = 8;
+            let (kind, message) = (FailureKind::Trap, "on purpose".into());
+            Err(PolicyFailure { kind, message, backtrace: Vec::new() })
+        });
+        for interval in 0..INTERVALS_AFTER_FAILURE {
+            assert_eq!(state(&governed), (true, 7), "interval {interval} after the failure");
+            governed.ask("world", |_, _| unreachable!("who failed is not asked again"));
+        }
+        assert_eq!(state(&governed), (false, 1));
+        let PlanStatus { asked, failure, .. } = governed.status();
+        assert_eq!((asked, failure.unwrap().message.as_str()), (2, "on purpose"));
+    }
+}

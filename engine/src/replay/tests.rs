@@ -10,8 +10,8 @@ use super::candidate::run_policy;
 use super::*;
 use crate::clock::{SimulatedClock, SystemClock};
 use crate::plugin::tests::guest::{
-    FOREVER, Guest, case_of, compaction, io_priority, load_shedding, merge_of, plan_of,
-    read_admission, saboteur,
+    EMPTY_LIST, FIFO, FIFO_APPLY, FOREVER, Guest, case_of, compaction, io_priority, list_of,
+    load_shedding, merge_of, plan_of, read_admission, saboteur,
 };
 use crate::plugin::{CompiledPolicy, HostOptions, InstanceOptions, PolicyHost, WasmEvictionPolicy};
 use crate::policy::{EvictionPolicy, FailureKind, PolicyFailure, Slot};
@@ -320,6 +320,25 @@ fn a_replay_that_fails_names_the_request() {
     for calls in 0..3 {
         let told = failed(calls);
         assert!(told.contains(&format!("at request {}: ", calls + 3)), "{told}");
+    }
+}
+
+/// A policy that takes over from it is shown its order.
+#[test]
+fn a_component_whose_order_fails_or_has_no_end_does_not_pass() {
+    for (drain_order, is_passed, wanted) in [
+        (EMPTY_LIST.to_owned(), true, "hands over 0 slots, 0 different, of 500 residents"),
+        ("unreachable".to_owned(), false, "draining its order: "),
+        (list_of(1, 3), false, "its order has more than 500 slots: no end"),
+    ] {
+        let (fields, apply) = (FIFO.to_owned(), FIFO_APPLY.to_owned());
+        let guest = Guest { fields, apply, drain_order, ..Guest::default() };
+        let clock = SystemClock::new();
+        let trial = try_component(&loaded(&guest.component()), &[], &clock).unwrap();
+        assert_eq!(trial.is_passed(), is_passed, "{:?}", trial.findings);
+        let last = trial.findings.last().unwrap();
+        assert_eq!(last.is_fault, !is_passed, "{last:?}");
+        assert!(last.text.starts_with(wanted), "{last:?}");
     }
 }
 

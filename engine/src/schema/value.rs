@@ -644,6 +644,23 @@ mod tests {
         assert_eq!(shown.to_string(), "{1: {'x', 'y'}}");
     }
 
+    /// What fits is stored as it is: a wrong part would be read as a value of another type.
+    #[test]
+    fn a_map_fits_with_all_of_its_keys_and_all_of_its_values_only() {
+        let map = DataType::map_of(DataType::Int, DataType::Text);
+        let good = (Value::Int(1), Value::Text("a".into()));
+        assert!(Value::Map(vec![good.clone(), (Value::Int(2), Value::Text("".into()))]).fits(&map));
+        let other = || Value::BigInt(2);
+        for wrong in [(Value::Int(2), other()), (other(), good.1.clone()), (other(), other())] {
+            for entries in [vec![wrong.clone()], vec![good.clone(), wrong]] {
+                let value = Value::Map(entries);
+                assert!(!value.fits(&map) && !value.fits(&map.clone().frozen()), "{value}");
+                let within = DataType::list_of(map.clone().frozen());
+                assert!(!Value::List(vec![value]).fits(&within), "in a list");
+            }
+        }
+    }
+
     #[test]
     fn impossible_lengths_are_refused() {
         assert!(Value::decode(&DataType::Int, &[0; 3]).is_err());

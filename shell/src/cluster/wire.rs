@@ -560,9 +560,100 @@ impl DecideReply {
 mod tests {
     use prost::Message;
     use tidegate_engine::clock::SimulatedClock;
-    use tidegate_engine::{Database, LevelOptions, Options};
+    use tidegate_engine::schema::ClusteringOrder;
+    use tidegate_engine::{
+        Column, ColumnKind, DataType, Database, LevelOptions, Options, TableOptions,
+    };
 
     use super::*;
+
+    /// `pk | a | v, s static`, all of them int.
+    fn table() -> SchemaRef {
+        let column = |name: &str, kind| Column { name: name.into(), ty: DataType::Int, kind };
+        let order = ClusteringOrder::Ascending;
+        Arc::new(TableSchema {
+            id: TableId(1),
+            keyspace: "ks".into(),
+            name: "t".into(),
+            columns: vec![
+                column("pk", ColumnKind::PartitionKey { position: 0 }),
+                column("a", ColumnKind::ClusteringKey { position: 0, order }),
+                column("v", ColumnKind::Regular),
+                column("s", ColumnKind::Static),
+            ],
+            options: TableOptions::default(),
+            drops: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn a_decision_comes_with_the_rows_that_were_there_and_no_others() {
+        let table = table();
+        let partition = PartitionKey::from_values(&table, &[Value::Int(1)]).unwrap();
+        let clustering = ClusteringKey::from_values(&table, &[Value::Int(2)]).unwrap();
+        let key = RowKey { partition: partition.clone(), clustering };
+        let values = [(2, 7), (3, 8)];
+        let values = values.map(|(id, value)| (ColumnId(id), Value::Int(value).to_bytes()));
+        let row = |values: &[(ColumnId, Vec<u8>)]| {
+            Some(RowValues::of_stored(Arc::clone(&table), key.clone(), values))
+        };
+        for (applied_at_us, rows) in [
+            (Some(5), vec![None, row(&values)]),
+            (Some(0), vec![None]),
+            (None, vec![row(&values), row(&values[1..]), row(&[]), None]),
+            (None, Vec::new()),
+        ] {
+            let decision = Decision { applied_at_us, rows };
+            let sent = DecideReply::of(&decision).encode_to_vec();
+            let came = DecideReply::decode(sent.as_slice()).unwrap();
+            assert_eq!(came.decision(&table, &partition).unwrap(), decision);
+        }
+        let decision = Decision { applied_at_us: None, rows: vec![row(&values)] };
+        let mut broken = DecideReply::of(&decision);
+        broken.rows[0].values[0].column = 4;
+        assert!(broken.decision(&table, &partition).is_err());
+    }
+
+    #[test]
+    fn conditions_are_those_that_were_sent() {
+        let table = table();
+        let row = ClusteringKey::from_values(&table, &[Value::Int(2)]).unwrap();
+        let (null, number) = (None, Value::Int(-7));
+        let comparators = [
+            Comparator::Equal(Some(number.clone())),
+            Comparator::Equal(null.clone()),
+            Comparator::NotEqual(Some(number.clone())),
+            Comparator::NotEqual(null.clone()),
+            Comparator::Less(number.clone()),
+            Comparator::LessOrEqual(number.clone()),
+            Comparator::Greater(number.clone()),
+            Comparator::GreaterOrEqual(number.clone()),
+            Comparator::In(vec![Some(number), null]),
+            Comparator::In(Vec::new()),
+        ];
+        let comparison = |comparator| Comparison { column: ColumnId(2), comparator };
+        let all = Condition::All(comparators.into_iter().map(comparison).collect());
+        for condition in [Condition::NotExists, Condition::Exists, all] {
+            for row in [Some(row.clone()), None] {
+                let condition = RowCondition { row, condition: condition.clone() };
+                let sent = ConditionEntry::of(&condition).encode_to_vec();
+                let came = ConditionEntry::decode(sent.as_slice()).unwrap();
+                assert_eq!(came.condition(&table).unwrap(), condition);
+            }
+        }
+        // A comparison with no value, with two, or with null where there is an order, is none.
+        let entry = |comparator, values| ComparisonEntry { column: 2, comparator, values };
+        let one = || stored(Some(&Value::Int(1)));
+        for (comparator, values) in [
+            (1, vec![]),
+            (1, vec![one(), one()]),
+            (3, vec![stored(None)]),
+            (0, vec![one()]),
+            (8, vec![one()]),
+        ] {
+            assert!(entry(comparator, values).comparison(&table).is_err(), "{comparator}");
+        }
+    }
 
     /// Two nodes have no clock in common.
     #[tokio::test]

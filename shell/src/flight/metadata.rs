@@ -193,3 +193,95 @@ pub(super) fn type_info(query: CommandGetXdbcTypeInfo) -> Answer {
     let types = builder.build().map_err(internal)?;
     query.into_builder(&types).build().map_err(internal)
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::AsArray;
+    use arrow::datatypes::Int32Type;
+    use arrow_flight::IpcMessage;
+    use tidegate_engine::{Database, Options};
+
+    use super::*;
+    use crate::query::SessionOptions;
+
+    const DEFINITIONS: [&str; 4] = [
+        "CREATE KEYSPACE k2",
+        "CREATE TABLE t (k int PRIMARY KEY, v text)",
+        "CREATE TABLE k2.t (a int, b text, c int, v int, PRIMARY KEY ((a, b), c))",
+        "CREATE VIEW w AS SELECT v FROM t",
+    ];
+
+    async fn session(directory: &tempfile::TempDir) -> Session {
+        let database = Database::open(Options::new(directory.path().join("data"))).await.unwrap();
+        let session = Session::new(database, SessionOptions::default()).unwrap();
+        for text in DEFINITIONS {
+            session.execute(text).await.unwrap();
+        }
+        session
+    }
+
+    /// Keyspace, name and kind of each table, and its columns where they are told.
+    fn told(tables: &RecordBatch) -> Vec<String> {
+        let text = |column: usize, row: usize| {
+            tables.column(column).as_string::<i32>().value(row).to_owned()
+        };
+        let columns = |row: usize| {
+            let bytes = tables.column(4).as_binary::<i32>().value(row).to_vec();
+            let schema = Schema::try_from(IpcMessage(bytes.into())).unwrap();
+            let names = schema.fields().iter().map(|field| format!(" {}", field.name()));
+            names.collect::<String>()
+        };
+        let of_row = |row: usize| {
+            let columns = if tables.num_columns() > 4 { columns(row) } else { String::new() };
+            format!("{}.{} {}{columns}", text(1, row), text(2, row), text(3, row))
+        };
+        (0..tables.num_rows()).map(of_row).collect()
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn tables_and_views_are_told_with_their_columns() {
+        let directory = tempfile::tempdir().unwrap();
+        let session = session(&directory).await;
+        let all = || CommandGetTables { include_schema: true, ..CommandGetTables::default() };
+        let views = CommandGetTables { table_types: vec![VIEW.to_owned()], ..all() };
+        let of_keyspace =
+            CommandGetTables { db_schema_filter_pattern: Some("k_".to_owned()), ..all() };
+        let elsewhere = CommandGetTables { catalog: Some("other".to_owned()), ..all() };
+        for (query, wanted) in [
+            (all(), &["default.t TABLE k v", "default.w VIEW v", "k2.t TABLE a b c v"][..]),
+            (CommandGetTables::default(), &["default.t TABLE", "default.w VIEW", "k2.t TABLE"]),
+            (views, &["default.w VIEW v"]),
+            (of_keyspace, &["k2.t TABLE a b c v"]),
+            (elsewhere, &[]),
+        ] {
+            let answer = tables(query, &session, Form::default()).await.unwrap();
+            assert_eq!(told(&answer), wanted);
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn keys_are_told_in_their_order_the_partition_key_first() {
+        let directory = tempfile::tempdir().unwrap();
+        let session = session(&directory).await;
+        let text = |text: &str| Some(text.to_owned());
+        for (catalog, db_schema, table, wanted) in [
+            (None, text("k2"), "t", &["k2.t a 1", "k2.t b 2", "k2.t c 3"][..]),
+            (text(CATALOG), text("default"), "t", &["default.t k 1"]),
+            (text(""), None, "t", &["default.t k 1", "k2.t a 1", "k2.t b 2", "k2.t c 3"]),
+            (text("other"), None, "t", &[]),
+            (None, None, "w", &[]),
+        ] {
+            let query = CommandGetPrimaryKeys { catalog, db_schema, table: table.to_owned() };
+            let keys = primary_keys(&query, &session.database().catalog()).unwrap();
+            let name = |column: usize, row: usize| {
+                keys.column(column).as_string::<i32>().value(row).to_owned()
+            };
+            let place = |row: usize| keys.column(4).as_primitive::<Int32Type>().value(row);
+            let of_row = |row: usize| {
+                format!("{}.{} {} {}", name(1, row), name(2, row), name(3, row), place(row))
+            };
+            let found: Vec<String> = (0..keys.num_rows()).map(of_row).collect();
+            assert_eq!(found, wanted, "{query:?}");
+        }
+    }
+}

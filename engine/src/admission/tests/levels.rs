@@ -192,6 +192,24 @@ fn beyond_twice_its_part_one_read_goes_on_and_beyond_four_times_none() {
 }
 
 #[test]
+fn while_the_read_that_goes_on_waits_for_its_client_another_one_does() {
+    const KIB: usize = 1 << 10;
+    let world = World::new(10, 1 << 20, 100, 0);
+    let [first, second, third] = [(); 3].map(|()| world.try_admit().unwrap());
+    let (first, one) = grown(first, 240 * KIB);
+    let (second, two) = grown(second, 240 * KIB);
+    let (mut third, three) = grown(third, 400 * KIB);
+    let mut starved = grow(first, 200 * KIB);
+    assert!((&mut starved).now_or_never().is_none(), "the third goes on alone");
+    third.step_aside();
+    let (first, charge) = (&mut starved).now_or_never().expect("the third waits for its client");
+    assert!(charge.is_ok(), "{charge:?}");
+    assert_eq!(world.status().aside, 1, "the third is, and the first is back");
+    drop((starved, first, charge, one, two, second, third, three));
+    assert_eq!((world.status().memory_bytes, world.status().aside), (0, 0));
+}
+
+#[test]
 fn a_read_alone_gets_whatever_it_asks_for() {
     let world = World::new(10, 1 << 20, 100, 0);
     let (permit, charge) = grown(world.try_admit().unwrap(), 64 << 20);

@@ -148,4 +148,28 @@ mod tests {
         }
         assert_eq!(counts(&cache, EntryKind::PartitionIndexPage).pages, 50);
     }
+
+    #[test]
+    fn what_indexes_take_beyond_a_smaller_share_leaves_before_older_data() {
+        let cache = PageCache::new(100 * PIECE_BYTES, 1);
+        let index = ParsedFile::new(cache.clone(), EntryKind::PartitionIndexPage, 0);
+        let data = ParsedFile::new(cache.clone(), EntryKind::DataPage, 0);
+        for at in 0..85_u64 {
+            data.insert(at, Rc::new(()), PIECE_BYTES);
+        }
+        for at in 0..15_u64 {
+            index.insert(at, Rc::new(at), PIECE_BYTES);
+        }
+        cache.set_index_percent(10);
+        for at in 85..90_u64 {
+            data.insert(at, Rc::new(()), PIECE_BYTES);
+        }
+        let (index_now, data_now) =
+            (counts(&cache, EntryKind::PartitionIndexPage), counts(&cache, EntryKind::DataPage));
+        assert_eq!((index_now.pages, data_now.pages), (10, 90));
+        assert_eq!((index_now.evictions, data_now.evictions), (5, 0));
+        // The least recently used parts were those that left.
+        assert!((0..5_u64).all(|at| index.get(at).is_none()));
+        assert!((5..15_u64).all(|at| index.get(at).as_deref() == Some(&at)));
+    }
 }

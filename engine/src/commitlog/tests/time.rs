@@ -132,6 +132,38 @@ fn a_chunk_that_lands_during_a_sync_is_durable_after_the_next_tick() {
     assert!(met > 5, "only {met} chunks landed while a sync was under way");
 }
 
+/// A disk that is slow already would be asked once more by each tick.
+#[test]
+fn ticks_that_come_during_a_sync_start_no_other() {
+    let mut met = 0;
+    for seed in 0..40 {
+        run(async {
+            let (clock, _disk, log) = flushed(seed).await;
+            if log.stats().syncs > 0 {
+                return;
+            }
+            for _ in 0..5 {
+                tick_after(&log, &clock, 10);
+            }
+            settle().await;
+            settle().await;
+            settle().await;
+            assert_eq!(log.stats().syncs, 1, "seed {seed}");
+            // What comes afterwards is synced by a tick of its own.
+            append(&log, &mutation(1, 1, 10)).await.unwrap();
+            tick_after(&log, &clock, 10);
+            settle().await;
+            settle().await;
+            settle().await;
+            settle().await;
+            settle().await;
+            assert_eq!(log.stats().syncs, 2, "seed {seed}");
+            met += 1;
+        });
+    }
+    assert!(met > 5, "only {met} syncs were under way when ticks came");
+}
+
 /// A full disk does not poison the log: when there is room, ticks sync again.
 #[test]
 fn a_tick_that_finds_no_room_is_not_the_last_that_syncs() {

@@ -53,6 +53,25 @@ fn long_requests_go_in_pieces() {
     });
 }
 
+/// As of a short one: the length that a buffer comes with does not matter, its capacity does.
+#[test]
+fn a_long_read_replaces_what_its_buffer_held() {
+    let bytes = 200 << 10;
+    simulate(|time| async move {
+        let raw = SimulatedDisk::new(1);
+        let (_queue, disk) = scheduled(&time, DiskModel::measured(&SLOW), raw.shared());
+        let file = disk.open(Path::new("/file"), OpenOptions::CREATE).await.unwrap();
+        let content: Vec<u8> = (0..bytes).map(|at: usize| (at / 1000) as u8).collect();
+        file.write_at(0, AlignedBuffer::padded(&content)).await.0.unwrap();
+        let (result, buffer) = file.read_at(0, AlignedBuffer::padded(&vec![7; bytes])).await;
+        result.unwrap();
+        assert!(buffer[..] == content, "{} bytes were read", buffer.len());
+        let (result, buffer) = file.read_at(bytes as u64, buffer).await;
+        result.unwrap();
+        assert_eq!(buffer.len(), 0, "nothing stands past the end");
+    });
+}
+
 #[test]
 fn a_write_fails_where_any_of_its_pieces_does() {
     simulate(|time| async move {

@@ -307,3 +307,25 @@ fn queries_rest_once_the_disk_was_without_one_for_a_while() {
         drop(background);
     });
 }
+
+#[test]
+fn a_limit_of_bandwidth_counts_what_comes_after_it_was_set() {
+    simulate(|time| async move {
+        let scheduler = Scheduler::unmeasured(1);
+        let queue = time.queue(&scheduler);
+        let write = || queue.admit(Class::Compaction, Kind::Write, 1 << 20);
+        for _ in 0..100 {
+            drop(write().await);
+        }
+        let limited = ClassSettings { shares: 1000, bandwidth: Some(1 << 20) };
+        scheduler.set(Class::Compaction, limited);
+        let first = write().now_or_never();
+        assert!(first.is_some(), "what was written without a limit is held against it");
+        let mut held = Box::pin(write());
+        assert!(futures::poll!(&mut held).is_pending(), "a second's bytes are used");
+        let last = held.await;
+        let now_ms = time.now_ns() / 1_000_000;
+        assert!((900..=1100).contains(&now_ms), "the limit was kept for {now_ms} ms");
+        drop((first, last));
+    });
+}

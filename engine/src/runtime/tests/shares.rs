@@ -158,3 +158,22 @@ fn mail_of_a_group_with_more_shares_comes_first() {
         });
     }
 }
+
+#[test]
+fn a_group_that_was_not_named_has_a_thousand_shares() {
+    for (named, least, most) in [(100, 90, 115), (1000, 900, 1150)] {
+        run_local(async {
+            let handle = start_counting(9).await;
+            let groups = [(0, named)];
+            let set = handle.call("set", move |_| async move { set_groups(&groups) }.boxed_local());
+            set.await.unwrap();
+            let mut long = std::pin::pin!(work(&handle, 0, 1_000_000));
+            let short = std::pin::pin!(work(&handle, 1, 1000));
+            let ended = futures::future::select(short, &mut long).await;
+            assert!(matches!(ended, futures::future::Either::Left(_)));
+            let [others, own, _] = counts(&handle).await;
+            assert_eq!(own, 1000);
+            assert!((least..=most).contains(&others), "{others} turns of one with {named} shares");
+        });
+    }
+}

@@ -703,6 +703,30 @@ mod tests {
     }
 
     #[test]
+    fn a_read_is_charged_with_what_it_reads_backward_as_well() {
+        let admission =
+            Admission::new(SimulatedClock::new(1), ReadMemory::new(1 << 30), FailFast::new(1));
+        let mut permit = block_on(admission.turn(ReadClass::Keys, LevelId::DEFAULT, None)).unwrap();
+        let charged = || admission.level_status(LevelId::DEFAULT).memory_bytes;
+        let before = charged();
+        let mut moved = window(3 * LONG, Access::Scan);
+        let account = permit.account();
+        let at_first = moved.retreat((2 * LONG, 3 * LONG), 0);
+        block_on(admission.measured(ReadClass::Keys, account.clone(), at_first)).unwrap();
+        assert_eq!(charged(), before + held(&moved));
+        assert!(charged() >= before + LONG, "a long value is at hand");
+        // The pieces before it come one after the other.
+        for at in [2 * LONG - 50, LONG, 100] {
+            let further = moved.retreat((at, at + 50), 0);
+            block_on(admission.measured(ReadClass::Keys, account.clone(), further)).unwrap();
+            assert_eq!(charged(), before + held(&moved), "at {at}");
+            assert!(charged() < before + LONG, "the long value was let go of at {at}");
+        }
+        drop(moved);
+        assert_eq!(charged(), before);
+    }
+
+    #[test]
     fn before_a_rest_only_a_long_value_is_let_go_of() {
         let mut window = window(2 * LONG, Access::Scan);
         block_on(window.advance(0, LONG, LONG)).unwrap();

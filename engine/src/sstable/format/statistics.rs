@@ -583,4 +583,24 @@ mod tests {
         wanted.insert(180_015, 4);
         assert_eq!(collector.drop_times, wanted);
     }
+
+    /// Merges of one file alone are chosen by it.
+    #[test]
+    fn what_may_be_dropped_is_a_share_of_the_cells_or_of_rows_that_have_none() {
+        let statistics = |times: &[i32], columns_count, rows_count| {
+            let mut collector = Collector::new();
+            times.iter().for_each(|seconds| collector.deletion_time(*seconds));
+            (collector.columns_count, collector.rows_count) = (columns_count, rows_count);
+            collector.statistics(None, |_| Vec::new())
+        };
+        let cells = statistics(&[60, 60, 120, 600, i32::MAX], 40, 10);
+        let shares = [60, 61, 120, 121, 601].map(|before| cells.droppable(before));
+        assert_eq!(shares, [0.0, 0.05, 0.05, 0.075, 0.1]);
+        // Of tables with keys only, rows count.
+        assert_eq!(statistics(&[60, 60], 0, 10).droppable(61), 0.2);
+        // Of deletions of whole partitions there may be more than of anything else.
+        assert_eq!(statistics(&[60, 60], 0, 0).droppable(61), 1.0);
+        assert_eq!(statistics(&[60, 60, 60], 1, 2).droppable(61), 1.0);
+        assert_eq!(statistics(&[], 0, 0).droppable(61), 0.0);
+    }
 }

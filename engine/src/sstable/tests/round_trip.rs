@@ -9,12 +9,13 @@ use super::window::{Content, Window};
 use super::*;
 use crate::clock::Random;
 use crate::config::PAGE_BYTES;
+use crate::error::Error;
 use crate::mutation::{
     Cell, ClusteringRange, Direction, FlatRow, Liveness, Position, Row, ViewRoom,
 };
 use crate::schema::{
-    ClusteringKey, ClusteringOrder, Column, ColumnId, ColumnKind, Compression, Compressor,
-    DataType, LargeDataThresholds, PartitionKey, Token, Value,
+    ClusteringKey, ClusteringOrder, Column, ColumnDrop, ColumnId, ColumnKind, Compression,
+    Compressor, DataType, LargeDataThresholds, PartitionKey, TableSchema, Token, Value,
 };
 
 /// Rows in their changeable form. Queries and merges get the same rows, in the other one.
@@ -383,4 +384,129 @@ fn a_block_that_ends_before_its_last_row_is_noticed() {
         }
     }
     assert!(noticed > 100 && found > 1000, "{noticed} noticed, {found} found");
+}
+
+/// A merge for what was dropped takes these files, and no others.
+#[test]
+fn a_file_tells_whether_it_may_have_cells_of_columns_that_were_dropped() {
+    let disk = MemoryDisk::default();
+    let (schema, _) = wide(&disk, 3);
+    let table = open(&disk, 1, &schema).unwrap();
+    let at = table.info().min_timestamp;
+    // Of `v` the file has cells; `w` came later.
+    let (v, w) = (2, 3);
+    let may_have = |gone: &[u16], drops: &[(u16, i64)]| {
+        let mut altered = TableSchema::clone(&schema);
+        let (ty, kind) = (DataType::Text, ColumnKind::Regular);
+        altered.columns.push(Column { name: "w".into(), ty, kind });
+        for column in gone {
+            altered.columns[usize::from(*column)].kind = ColumnKind::Dropped { was_static: false };
+        }
+        let drop = |(column, at): &(u16, i64)| ColumnDrop { column: ColumnId(*column), at: *at };
+        altered.drops = drops.iter().map(drop).collect();
+        table.may_have_dropped(&altered)
+    };
+    assert!(!may_have(&[], &[]));
+    // Gone: whatever time its writers gave their cells.
+    for at in [at - 1, at, at + 1] {
+        assert!(may_have(&[v], &[(v, at)]), "{at}");
+    }
+    // Back: older ones only.
+    let back = [at - 1, at, at + 1].map(|at| may_have(&[], &[(v, at)]));
+    assert_eq!(back, [false, true, true]);
+    assert!(!may_have(&[w], &[(w, at)]) && !may_have(&[], &[(w, at)]), "it has none of `w`");
+    assert!(may_have(&[w], &[(w, at), (v, at)]), "one of several");
+}
+
+/// As files of others are.
+fn leave_without_checksums(disk: &MemoryDisk) {
+    let toc = Component::Toc.path(directory(), 1);
+    disk.set_content(&toc, b"Data.db\nIndex.db\nSummary.db\nStatistics.db\n".to_vec());
+}
+
+/// Of 64 columns and more a list says which ones a row has, or which ones it has not.
+#[test]
+fn a_list_of_columns_that_is_damaged_is_noticed() {
+    let order = ClusteringOrder::Ascending;
+    let column = |name: &str, kind| Column { name: name.into(), ty: DataType::Int, kind };
+    let mut columns = vec![
+        column("p", ColumnKind::PartitionKey { position: 0 }),
+        column("c", ColumnKind::ClusteringKey { position: 0, order }),
+    ];
+    columns.extend((0..64).map(|at| column(&format!("v{at:02}"), ColumnKind::Regular)));
+    let schema = schema_of(columns);
+    let key = PartitionKey::from_values(&schema, &[Value::Int(7)]).unwrap();
+    let path = Component::Data.path(directory(), 1);
+    for lists_present in [true, false] {
+        let has = |at: &u16| [5, 6].contains(at) == lists_present;
+        let cell = |at: u16| (ColumnId(2 + at), Cell::live(BASE_TIMESTAMP, 7i32.to_be_bytes()));
+        let cells = (0..64).filter(has).map(cell).collect();
+        let row = Row { liveness: Some(Liveness::at(BASE_TIMESTAMP)), cells, ..Row::default() };
+        let mut partition = Partition::default();
+        partition.rows.insert(clustering(&schema, 1), row);
+        let slice = Slice::full(Direction::Forward);
+        let written = partition.fragments(&key, &slice);
+        let disk = MemoryDisk::default();
+        write(&disk, 1, &schema, WriterOptions::default(), written.clone());
+        leave_without_checksums(&disk);
+        let found = || read(&open(&disk, 1, &schema)?, &PartitionRange::full(), &slice);
+        assert_eq!(found().unwrap(), written);
+        // How many are missing, then the list.
+        let list = if lists_present { [62, 5, 6] } else { [2, 5, 6] };
+        let content = disk.content(&path);
+        let places: Vec<usize> =
+            (0..content.len()).filter(|at| content[*at..].starts_with(&list)).collect();
+        let [start] = places[..] else { panic!("{list:?} stands at {places:?}") };
+        // One twice, one that descends, one that the table has not, and more than it has.
+        for (at, byte) in [(2, 5), (2, 4), (2, 64), (0, 65)] {
+            let mut damaged = content.clone();
+            damaged[start + at] = byte;
+            disk.set_content(&path, damaged);
+            let error = found().unwrap_err();
+            assert!(matches!(error, Error::Corrupt(_)), "{list:?}: {error}");
+            assert!(error.to_string().contains("column"), "{list:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn what_stands_in_place_of_a_static_row_is_noticed() {
+    let order = ClusteringOrder::Ascending;
+    let column = |name: &str, kind| Column { name: name.into(), ty: DataType::Int, kind };
+    let schema = schema_of(vec![
+        column("p", ColumnKind::PartitionKey { position: 0 }),
+        column("c", ColumnKind::ClusteringKey { position: 0, order }),
+        column("s", ColumnKind::Static),
+        column("v", ColumnKind::Regular),
+    ]);
+    let key = PartitionKey::from_values(&schema, &[Value::Int(7)]).unwrap();
+    let row = |column: u16| {
+        let cells = vec![(ColumnId(column), Cell::live(BASE_TIMESTAMP, 7i32.to_be_bytes()))];
+        Row { cells, ..Row::default() }
+    };
+    let mut partition = Partition { static_row: row(2), ..Partition::default() };
+    partition.rows.insert(clustering(&schema, 1), row(3));
+    let slice = Slice::full(Direction::Forward);
+    let written = partition.fragments(&key, &slice);
+    let disk = MemoryDisk::default();
+    write(&disk, 1, &schema, WriterOptions::default(), written.clone());
+    leave_without_checksums(&disk);
+    let found = || read(&open(&disk, 1, &schema)?, &PartitionRange::full(), &slice);
+    assert_eq!(found().unwrap(), written);
+    let path = Component::Data.path(directory(), 1);
+    let content = disk.content(&path);
+    // Behind length and bytes of the key, and the deletion of the partition.
+    let at = 2 + 4 + 12;
+    let (flags, extended) = (content[at], content[at + 1]);
+    assert_eq!((flags & 0x83, extended), (0x80, 1), "more flags follow: it is a static row");
+    // Without a second byte, the end, a marker; then rows that are not static or not only that.
+    let others = [(flags & 0x7f, 1), (flags | 1, 1), (flags | 2, 1)];
+    for (flags, extended) in others.into_iter().chain([0, 2, 3].map(|other| (flags, other))) {
+        let mut damaged = content.clone();
+        (damaged[at], damaged[at + 1]) = (flags, extended);
+        disk.set_content(&path, damaged);
+        let error = found().unwrap_err();
+        assert!(matches!(error, Error::Corrupt(_)), "{flags:#x} {extended}: {error}");
+        assert!(error.to_string().contains("flags of a static row"), "{error}");
+    }
 }

@@ -262,3 +262,29 @@ impl PhysicalExtensionCodec for TideCodec {
         self.functions.as_ref().map_or(Ok(()), |own| own.check_window(function))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_stream_reads_is_the_same_on_the_other_node() {
+        let part = |key: &[u8]| Part {
+            keys: vec![PartitionKey::from_bytes(key), PartitionKey::from_bytes(b"z")],
+            ranges: vec![ClusteringRange::full()],
+            rows: None,
+        };
+        for sent in [
+            Source::Node { node: NodeId(2), part: 1, parts: 3 },
+            Source::Node { node: NodeId(0), part: 0, parts: 1 },
+            Source::Parts(vec![part(b"a"), part(b"b")]),
+            Source::Parts(Vec::new()),
+        ] {
+            assert_eq!(source(&source_message(&sent).unwrap()).unwrap(), sent);
+        }
+        assert!(source_message(&Source::Shard { shard: 0, tokens: None }).is_err());
+        let node = Some(NodeMessage { node: 2, part: 0, parts: 0 });
+        let error = source(&SourceMessage { node, parts: Vec::new() }).unwrap_err();
+        assert!(error.to_string().contains("a node in no parts"), "{error}");
+    }
+}

@@ -216,3 +216,96 @@ pub(super) fn of_tasks(
     };
     ring.nodes().map(of_node).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use tidegate_engine::{Database, Options};
+
+    use super::*;
+    use crate::cluster::{Cluster, RingFile};
+    use crate::query::watch::journal::Journal;
+
+    /// The first of two nodes, with three shards: the tokens below zero are its own.
+    async fn engine(directory: &Path) -> Engine {
+        let nodes = ["a=grpc://127.0.0.1:9001", "b=grpc://127.0.0.1:9002"].map(str::to_owned);
+        let file = directory.join("ring.json");
+        std::fs::write(&file, RingFile::even(&nodes).unwrap().to_text()).unwrap();
+        let mut options = Options::new(directory.join("data"));
+        let plan = RingFile::load(&file).unwrap();
+        let cluster = Cluster::new(plan, "a", Arc::clone(&options.clock)).unwrap();
+        options.shards = Some(3);
+        options.ring = Some(Arc::new(cluster.ring().unwrap()));
+        Engine::new(Database::open(options).await.unwrap(), Journal::new())
+    }
+
+    fn source(node: u32, part: u32, parts: u32) -> Source {
+        Source::Node { node: NodeId(node), part, parts }
+    }
+
+    /// Who reads what, with the first and the last token.
+    fn told(engine: &Engine, source: &Source, access: &Access) -> Vec<(String, i64, i64)> {
+        let of_read = |read: Read| match (read.node, read.partitions) {
+            (Some((node, (first, last))), _) => (format!("node {}", node.0), first.0, last.0),
+            (None, Partitions::Owned { shard, ranges }) => {
+                let [(first, last)] = ranges[..] else { panic!("it owns {ranges:?}") };
+                (format!("shard {shard}"), first.0, last.0)
+            }
+            (None, Partitions::Tokens { shard, min, max }) => {
+                (format!("shard {shard}"), min.0, max.0)
+            }
+            (None, other) => panic!("{other:?} is read"),
+        };
+        source.reads(engine, access).into_iter().map(of_read).collect()
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_parts_of_a_node_have_each_of_its_shards_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = engine(directory.path()).await;
+        for (tokens, own, of_other) in [
+            (None, Some((i64::MIN, -1)), Some((0, i64::MAX))),
+            (Some((-5, 5)), Some((-5, -1)), Some((0, 5))),
+            (Some((-9, -5)), Some((-9, -5)), None),
+            (Some((7, 7)), None, Some((7, 7))),
+        ] {
+            let tokens = tokens.map(|(min, max)| (Token(min), Token(max)));
+            let access = Access { tokens, ..Access::full() };
+            for (part, parts, shards) in [
+                (0, 1, &[0, 1, 2][..]),
+                (0, 2, &[0, 2]),
+                (1, 2, &[1]),
+                (0, 3, &[0]),
+                (1, 3, &[1]),
+                (2, 3, &[2]),
+                (3, 4, &[]),
+            ] {
+                let read = |shard: &u32| own.map(|(min, max)| (format!("shard {shard}"), min, max));
+                let wanted: Vec<_> = shards.iter().filter_map(read).collect();
+                let found = told(&engine, &source(0, part, parts), &access);
+                assert_eq!(found, wanted, "part {part} of {parts}, {tokens:?}");
+                // Another node reads all of its shards for the first part.
+                let read = of_other.filter(|_| part == 0);
+                let read = read.map(|(min, max)| ("node 1".to_owned(), min, max));
+                let found = told(&engine, &source(1, part, parts), &access);
+                assert_eq!(found, Vec::from_iter(read), "part {part} of {parts}, {tokens:?}");
+            }
+        }
+        engine.close().await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn each_node_reads_its_own_where_there_is_one_task_a_node() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = engine(directory.path()).await;
+        let alone = of_nodes(&engine, engine.ring().unwrap());
+        assert_eq!(alone, [source(0, 0, 3), source(0, 1, 3), source(0, 2, 3), source(1, 0, 1)]);
+        let alone: Arc<[Source]> = alone.into();
+        let of_node = |node| (0..3).map(|part| source(node, part, 3)).collect::<Vec<_>>();
+        assert_eq!(of_tasks(&engine, &alone, 2), [of_node(0), of_node(1)]);
+        let nothing = vec![Source::Parts(Vec::new()); 4];
+        assert_eq!(of_tasks(&engine, &alone, 3), [alone.to_vec(), nothing.clone(), nothing]);
+        engine.close().await.unwrap();
+    }
+}

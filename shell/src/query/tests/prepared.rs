@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Int32Array, RecordBatch, StringArray};
+use datafusion::arrow::datatypes::Schema;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 
 use super::World;
@@ -183,6 +184,28 @@ async fn plans_are_bounded_and_the_longest_unused_goes() {
     let longest = format!("SELECT '{}'", "x".repeat(17_000));
     keep(&longest);
     assert!(!is_kept(&longest));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_bound_has_a_value_for_each_parameter() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (pk int PRIMARY KEY, v int)").await;
+    for text in ["SELECT v FROM t WHERE pk = ?", "SELECT v + 1 FROM t WHERE pk = ?"] {
+        let prepared = prepare(&world.session, text);
+        for columns in [vec![], vec![ints(&[Some(1)]), ints(&[Some(2)])]] {
+            let count = columns.len();
+            let bound = match columns.is_empty() {
+                true => RecordBatch::new_empty(Arc::new(Schema::empty())),
+                false => rows(columns),
+            };
+            let wanted = format!("the statement has 1 parameters, {count} were given");
+            let described = world.session.describe_prepared(&prepared, Some(&bound)).await;
+            let refused = described.map(|_| "a description").unwrap_err().to_string();
+            assert!(refused.contains(&wanted), "{text}: {refused}");
+            let refused = answer(&world.session, &prepared, Some(&bound)).await;
+            assert!(refused.contains(&wanted), "{text}: {refused}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

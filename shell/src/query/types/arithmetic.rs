@@ -339,7 +339,43 @@ fn quotient(left: i256, right: i256, shift: i32) -> Option<i256> {
 
 #[cfg(test)]
 mod tests {
+    use datafusion::prelude::col;
+
     use super::*;
+
+    /// The name of a chain of so many operators: `first` of two columns, then additions.
+    fn named(first: Operator, columns: [&str; 2], operators: usize) -> String {
+        let mut expr = col(columns[0]);
+        for number in 0..operators {
+            let op = if number == 0 { first } else { Operator::Plus };
+            let args = vec![expr, col(columns[1])];
+            let function = ScalarUDF::from(Checked::new(op, DataType::Int64, &args));
+            expr = Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function), args));
+        }
+        expr.schema_name().to_string()
+    }
+
+    #[test]
+    fn what_is_computed_differently_has_a_name_of_its_own() {
+        assert_eq!(named(Operator::Minus, ["a", "b"], 2), "a - b + b");
+        let most = NAMED_OPERATORS_MAX;
+        let spelled = format!("a * b{}", " + b".repeat(most - 1));
+        assert_eq!(named(Operator::Multiply, ["a", "b"], most), spelled);
+        // Longer ones differ deep below, where their names do not reach.
+        let long = |first, columns| named(first, columns, most + 8);
+        let names = [
+            long(Operator::Plus, ["a", "b"]),
+            long(Operator::Minus, ["a", "b"]),
+            long(Operator::Multiply, ["a", "b"]),
+            long(Operator::Plus, ["b", "b"]),
+            named(Operator::Plus, ["a", "b"], most + 9),
+        ];
+        for (at, name) in names.iter().enumerate() {
+            assert!(name.starts_with("… + … #"), "{name}");
+            assert!(!names[..at].contains(name), "{name} is two");
+        }
+        assert_eq!(names[0], long(Operator::Plus, ["a", "b"]));
+    }
 
     #[test]
     fn quotients_are_rounded() {

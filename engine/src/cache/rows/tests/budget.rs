@@ -73,3 +73,25 @@ fn the_budget_is_the_sum_of_entries_after_any_merge() {
         assert_eq!(pages.stats().bytes, 0);
     }
 }
+
+#[test]
+fn partitions_that_are_forgotten_at_once_are_counted_once() {
+    let world = World::new(1);
+    world.pages.set_capacity_bytes(1 << 20);
+    for number in 0..3 {
+        let key = PartitionKey::from_bytes(i32::to_be_bytes(number));
+        world.read_now(Asked::One(key, Slice::full(Direction::Forward)), "an empty partition");
+    }
+    let counted = || {
+        let stats = world.rows.stats();
+        (stats.partitions, stats.partition_evictions)
+    };
+    assert_eq!(counted(), (3, 0));
+    world.rows.invalidate();
+    assert_eq!(counted(), (0, 3));
+    // To give their memory back, or to forget nothing, is no other eviction.
+    while world.rows.free(1) {}
+    world.rows.invalidate();
+    assert_eq!(counted(), (0, 3));
+    assert_eq!(world.pages.stats().bytes, 0);
+}

@@ -145,3 +145,29 @@ fn rows_of_a_flush_are_counted_whether_they_go_in_or_not() {
     world.check();
     world.read_now(Asked::One(key, Slice::full(direction)), "all rows");
 }
+
+#[test]
+fn gaps_between_partitions_and_behind_the_last_are_counted_up_to_a_bound() {
+    let world = World::new(1);
+    world.pages.set_capacity_bytes(1 << 20);
+    assert_eq!(world.rows.ring_continuity(10), (0, 1), "nothing is known of the whole ring");
+    for number in 0..3 {
+        let key = PartitionKey::from_bytes(i32::to_be_bytes(number));
+        world.read_now(Asked::One(key, Slice::full(Direction::Forward)), "an empty partition");
+    }
+    assert_eq!(world.rows.ring_continuity(10), (0, 4), "before each, and behind the last");
+    // Nothing is on the disk: what is said of any gap is true.
+    let handles: Vec<_> = world.rows.partitions.borrow().values().cloned().collect();
+    handles[1].is_known_before.set(true);
+    world.rows.is_end_known.set(true);
+    for (max, wanted) in [(10, (2, 4)), (4, (2, 4)), (3, (1, 3)), (1, (0, 1))] {
+        assert_eq!(world.rows.ring_continuity(max), wanted, "of up to {max} gaps");
+    }
+    let (mut known, mut seen) = (2, 4);
+    for handle in &handles {
+        let (own_known, own_seen) = handle.latest.borrow().continuity(100);
+        (known, seen) = (known + own_known, seen + own_seen);
+    }
+    assert_eq!(world.rows.continuity(100), (known, seen), "those in partitions count, too");
+    assert_eq!(world.rows.continuity(3), (1, 3));
+}

@@ -266,6 +266,9 @@ fn what_was_set_aside_goes_when_the_log_had_it_and_its_number_is_never_given_aga
                 let database = open(disk.shared(), 1 << 30).await;
                 let lost = disk.list(&folder.join("lost")).await.unwrap().len();
                 assert_eq!(lost == 0, has_ledger, "round {round}: {lost} files");
+                let names = disk.list(&folder).await.unwrap();
+                let has_folder = names.iter().any(|entry| entry.name == "lost");
+                assert_eq!(has_folder, lost > 0, "round {round}: the folder goes with its files");
                 database.apply(insert(&t, "a", round, 1, 1)).await.unwrap();
                 database.flush(None).await.unwrap();
                 database.close().await.unwrap();

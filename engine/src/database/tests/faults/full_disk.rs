@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::failing_disk::FailingDisk;
+use super::failing_disk::{FailingDisk, WAITS, failing_at};
 use super::log_limit::{SEGMENT_BYTES, run};
 use super::*;
 use crate::clock::SimulatedClock;
@@ -182,6 +182,56 @@ fn a_start_that_cannot_flush_what_it_replays_keeps_the_log() {
         }
         let database = open(&disk.shared(), 1).await;
         assert_eq!(count_rows(&database, &t, "a").await.unwrap(), 10, "once files can be made");
+        database.close().await.unwrap();
+    });
+}
+
+/// A flush that met a full disk looks again after a while. Where somebody else has flushed
+/// meanwhile, what it met is of the past, and writers wait for flushes again.
+#[test]
+fn a_full_disk_is_forgotten_when_somebody_else_has_flushed() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let is_sstable = |path: &Path| path.to_string_lossy().ends_with(".db");
+        let (failing, met) = failing_at(disk.shared(), is_sstable);
+        let database = super::log_limit::open(failing, 8 << 10).await;
+        let t = database.create_table(definition(), false).await.unwrap();
+        let rows = |pk: &str, first: i32| -> Vec<Mutation> {
+            (first..first + 20).map(|row| insert(&t, pk, row, 1, 1)).collect()
+        };
+        met.set(Some(28));
+        let mut written = 0;
+        let refused = loop {
+            match database.apply_many(rows("a", written)).await {
+                Ok(()) => written += 20,
+                Err(error) => break error,
+            }
+            assert!(written < 10_000, "nothing stops the writer");
+        };
+        assert!(refused.is_disk_full(), "{refused}");
+        met.set(None);
+        database.flush(None).await.unwrap();
+        // Longer than any pause between two tries.
+        let until_us = database.clock().wall_us() + 10_000_000;
+        while database.clock().wall_us() < until_us {
+            tokio::task::yield_now().await;
+        }
+        met.set(Some(WAITS));
+        let later: Vec<_> = (0..800).step_by(20).map(|first| rows("b", first)).collect();
+        let own = database.clone();
+        let writer = tokio::task::spawn_local(async move {
+            for many in later {
+                own.apply_many(many).await?;
+            }
+            Ok::<(), crate::error::Error>(())
+        });
+        for _ in 0..10_000 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!writer.is_finished(), "a writer waits while a flush is under way");
+        met.set(None);
+        writer.await.unwrap().unwrap();
+        assert_eq!(count_rows(&database, &t, "b").await.unwrap(), 800);
         database.close().await.unwrap();
     });
 }

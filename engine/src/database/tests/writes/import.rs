@@ -1,10 +1,14 @@
 //! What an import brings in is what a read of the files gives, however it is cut into writes.
 
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use futures::FutureExt;
 
 use super::*;
 use crate::clock::Random;
-use crate::database::{AttachProgress, Attachment, Import, ImportProgress, OnUnknown};
+use crate::database::{AttachProgress, Attachment, Import, ImportProgress, OnUnknown, Shard};
 use crate::error::Error;
 use crate::schema::OnCorruption;
 
@@ -63,6 +67,19 @@ fn import_of(directory: &Path, table: &str) -> Import {
         table: table.into(),
         on_corruption: OnCorruption::Fail,
         on_unknown: OnUnknown::Fail,
+    }
+}
+
+/// As table `a`.
+fn attachment_of(directory: &Path) -> Attachment {
+    Attachment {
+        directory: directory.to_owned(),
+        names: None,
+        keyspace: "default".into(),
+        name: "a".into(),
+        on_corruption: OnCorruption::Fail,
+        on_unknown: OnUnknown::Fail,
+        progress: AttachProgress::default(),
     }
 }
 
@@ -128,15 +145,7 @@ async fn an_attached_table_says_where_it_is_from_and_takes_no_import() {
     let (_copy, files) = copied(&theirs).await;
     theirs.close().await.unwrap();
     let (_own, ours, _) = open(2).await;
-    let attachment = Attachment {
-        directory: files.clone(),
-        names: None,
-        keyspace: "default".into(),
-        name: "a".into(),
-        on_corruption: OnCorruption::Fail,
-        on_unknown: OnUnknown::Fail,
-        progress: AttachProgress::default(),
-    };
+    let attachment = attachment_of(&files);
     let attached = ours.attach(attachment.clone()).await.unwrap().schema;
     assert_eq!(attached.options.comment, format!("attached from {}", files.display()));
     let whole = read_of(&attached, "a", Slice::full(Direction::Forward), None);
@@ -157,5 +166,67 @@ async fn an_attached_table_says_where_it_is_from_and_takes_no_import() {
         assert!(text.contains(wanted), "{table}: {text}");
     }
     assert_eq!(count_rows(&ours, &other, "a").await.unwrap(), 0);
+    ours.close().await.unwrap();
+}
+
+/// Tables that each shard has.
+async fn tables(database: &Database) -> Vec<usize> {
+    let mut counts = Vec::new();
+    for number in 0..database.shard_count() {
+        let count = |shard: Rc<Shard>| async move { shard.tables().len() }.boxed_local();
+        counts.push(database.handle(number).call("tables", count).await.unwrap());
+    }
+    counts
+}
+
+#[tokio::test]
+async fn a_table_that_a_later_shard_cannot_open_stays_in_none() {
+    let (_theirs, theirs, schema) = open(2).await;
+    theirs.apply(insert(&schema, "a", 1, 7, 1)).await.unwrap();
+    theirs.flush(None).await.unwrap();
+    let (_lost, lost) = copied(&theirs).await;
+    let (_kept, kept) = copied(&theirs).await;
+    theirs.close().await.unwrap();
+    let (_own, ours, _) = open(2).await;
+    assert_eq!(tables(&ours).await, [1, 1]);
+    // The first shard has opened the files when they go.
+    let gone = lost.clone();
+    let remove = move |_: u64, _: u64| std::fs::remove_dir_all(&gone).unwrap();
+    let progress = AttachProgress(Some(Arc::new(remove)));
+    let refused = ours.attach(Attachment { progress, ..attachment_of(&lost) }).await;
+    assert!(refused.is_err(), "{refused:?}");
+    assert!(!lost.exists(), "the first shard has told of the files");
+    assert!(ours.catalog().table("default", "a").is_none());
+    assert_eq!(tables(&ours).await, [1, 1], "the first shard has let go of it");
+
+    let attached = ours.attach(attachment_of(&kept)).await.unwrap().schema;
+    let whole = read_of(&attached, "a", Slice::full(Direction::Forward), None);
+    assert_eq!(values(&ours, whole).await, [7]);
+    assert_eq!(tables(&ours).await, [2, 2]);
+    ours.detach("default", "a").await.unwrap();
+    assert_eq!(tables(&ours).await, [1, 1]);
+    ours.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_table_whose_files_are_damaged_stays_in_no_shard() {
+    let (_theirs, theirs, schema) = open(2).await;
+    theirs.apply(insert(&schema, "a", 1, 7, 1)).await.unwrap();
+    theirs.flush(None).await.unwrap();
+    let (_copy, copy) = copied(&theirs).await;
+    theirs.close().await.unwrap();
+    let files = std::fs::read_dir(&copy).unwrap().map(|file| file.unwrap().path());
+    let data = files.filter(|file| file.to_str().unwrap().ends_with("-Data.db"));
+    for file in data {
+        std::fs::OpenOptions::new().write(true).open(file).unwrap().set_len(1).unwrap();
+    }
+    let (_own, ours, _) = open(2).await;
+    for on_corruption in [OnCorruption::Fail, OnCorruption::Skip] {
+        let attachment = Attachment { on_corruption, ..attachment_of(&copy) };
+        let refused = ours.attach(attachment).await.unwrap_err().to_string();
+        assert!(refused.contains("-Data.db"), "{refused}");
+        assert!(ours.catalog().table("default", "a").is_none());
+        assert_eq!(tables(&ours).await, [1, 1], "{on_corruption:?}: no shard has it");
+    }
     ours.close().await.unwrap();
 }

@@ -187,6 +187,47 @@ fn integers_end_at_the_ends_of_their_column() {
 }
 
 #[test]
+fn a_pattern_is_a_slice_as_far_as_it_says_how_a_text_begins() {
+    let mut table = table();
+    table.columns[2].ty = DataType::Text;
+    let pk = || col("pk").eq(lit(1)).and(col("qk").eq(lit("x")));
+    let key = |text: &str| ClusteringKey::from_values(&table, &[Value::Text(text.into())]).unwrap();
+    for (condition, read, left_out, residual) in [
+        (col("a").like(lit("x%")), &["x", "xa"][..], &["w", "y"][..], 0),
+        (col("a").like(lit("x_")), &["x", "xa"], &["w", "y"], 1),
+        (col("a").like(lit("xy%a")), &["xy", "xya"], &["x", "xz"], 1),
+        // What is behind a backslash is no sign, and the backslash no part of the text.
+        (col("a").like(lit(r"x\%%")), &["x%", "x%a"], &[], 1),
+        (col("a").like(lit(r"\_x%")), &["_x", "_xa"], &[], 1),
+        (col("a").like(lit(r"x\\y%")), &[r"x\y", r"x\ya"], &[], 1),
+        // These say nothing of the beginning, or not how it is compared.
+        (col("a").like(lit("%x")), &["x", "ax"], &[], 1),
+        (col("a").like(lit("_x%")), &["x", "ax"], &[], 1),
+        (col("a").not_like(lit("x%")), &["x", "a"], &[], 1),
+        (col("a").ilike(lit("x%")), &["X", "x"], &[], 1),
+    ] {
+        let access = decide(&table, &[pk(), condition.clone()]);
+        let is_read = |text: &str| access.ranges.iter().any(|range| range.contains(&key(text)));
+        assert!(read.iter().all(|text| is_read(text)), "{condition}");
+        assert!(!left_out.iter().any(|text| is_read(text)), "{condition}");
+        assert_eq!(access.residual.len(), residual, "{condition}");
+    }
+}
+
+#[test]
+fn a_pattern_is_no_slice_of_what_is_text_in_sql_alone() {
+    for ty in [DataType::Uuid, DataType::TimeUuid, DataType::Inet] {
+        let mut table = table();
+        table.columns[2].ty = ty.clone();
+        let pattern = col("a").like(lit("1%"));
+        let filters = [col("pk").eq(lit(1)), col("qk").eq(lit("x")), pattern.clone()];
+        let access = decide(&table, &filters);
+        let ranges = crate::query::scan::slices_text(&table, &access.ranges);
+        assert_eq!((ranges.as_str(), access.residual), ("[..]", vec![pattern]), "{ty:?}");
+    }
+}
+
+#[test]
 fn texts_behind_all_with_a_prefix_are_the_next_ones() {
     for (prefix, next) in [
         ("a", Some("b")),

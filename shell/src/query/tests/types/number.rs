@@ -379,6 +379,35 @@ async fn case_and_in_of_a_query_agree_with_equality() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_case_of_several_kinds_agrees_with_equality_in_each() {
+    let world = World::new().await;
+    world.run("CREATE TABLE o (k int PRIMARY KEY, ts timestamp)").await;
+    world.run("INSERT INTO o VALUES (1, '2020-01-01T00:00:00Z'), (2, NULL)").await;
+    for (base, first, wanted) in [
+        ("'2020-01-01'", "'2019-01-01'", "true false"),
+        ("'2020-01-01'", "'2020-01-01'", "false false"),
+        // A text beside a text stays one, and is finer than the column.
+        ("'2020-01-01T00:00:00.0001Z'", "'2019-01-01'", "false false"),
+    ] {
+        let case = format!("CASE {base} WHEN {first} THEN false WHEN ts THEN true ELSE false END");
+        let query = format!("SELECT {case} FROM o ORDER BY k");
+        assert_eq!(world.column(&query).await.join(" "), wanted, "{query}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_sums_that_differ_in_one_operator_are_two() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k int PRIMARY KEY, b bigint)").await;
+    world.run("INSERT INTO t VALUES (1, 1)").await;
+    let long = |first: &str| format!("b {first} b{}", " + b".repeat(39));
+    let query = format!("SELECT concat_ws(',', {}, {}) FROM t", long("+"), long("-"));
+    assert_eq!(world.column(&query).await, ["41,39"]);
+    let query = format!("SELECT concat_ws(',', sum({}), sum({})) FROM t", long("+"), long("-"));
+    assert_eq!(world.column(&query).await, ["41,39"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cast_to_a_float_gives_no_infinity_of_its_own() {
     let world = World::new().await;
     world.run("CREATE TABLE t (k int PRIMARY KEY, s text, d double)").await;

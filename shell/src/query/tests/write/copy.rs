@@ -50,6 +50,23 @@ async fn headers_are_checked_against_the_table() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn listed_columns_that_the_table_lacks_are_named_whatever_the_file_has() {
+    let (world, csv) = world_with("origin,time_hour,tmep\nEWR,2013-01-01,1\n").await;
+    let (parquet, absent) = (world.path("w.parquet"), world.path("absent.csv"));
+    let rows = "SELECT 'EWR' AS origin, TIMESTAMP '2013-01-01 00:00:00' AS time_hour";
+    world.run(&format!("COPY ({rows}) TO '{parquet}'")).await;
+    for path in [&csv, &parquet, &absent] {
+        let text = format!("COPY w (origin, time_hour, tmep) FROM '{path}'");
+        let error = world.error(&text).await;
+        assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
+        assert!(error.message.contains("column 'tmep' does not exist"), "{error}");
+        assert_eq!(error.help.as_deref(), Some("did you mean 'temp'?"));
+        assert_eq!(error.span.unwrap().column, 28, "{text}");
+    }
+    assert_eq!(world.column("SELECT count(*) FROM w").await, ["0"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_bad_line_stops_the_load_and_says_so() {
     let mut file = "origin,time_hour,temp\n".to_owned();
     for day in 1..=28 {

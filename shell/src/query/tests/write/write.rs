@@ -148,6 +148,50 @@ async fn a_delete_is_a_tombstone_of_just_its_slice() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_explained_write_says_which_rows_it_takes_and_what_it_gives_them() {
+    let world = table().await;
+    for (text, wanted) in [
+        ("DELETE FROM t WHERE pk = 1", "partitions=1 key, writes=partition tombstone"),
+        ("DELETE FROM t WHERE pk IN (1, 2)", "partitions=2 keys, writes=partition tombstone"),
+        (
+            "DELETE FROM t WHERE pk = 1 AND a = 2",
+            "partitions=1 key, writes=range tombstones, slices=[2]",
+        ),
+        (
+            "DELETE FROM t WHERE pk = 1 AND a > 1",
+            "partitions=1 key, writes=range tombstones, slices=(1..]",
+        ),
+        (
+            "DELETE FROM t WHERE pk = 1 AND a IN (1, 3)",
+            "partitions=1 key, writes=range tombstones, slices=[1] [3]",
+        ),
+        (
+            "DELETE FROM t WHERE pk IN (1, 2) AND a = 2 AND b = 3",
+            "partitions=2 keys, writes=row tombstones, slices=[2, 3]",
+        ),
+        (
+            "DELETE v FROM t WHERE pk = 1 AND a = 1 AND b = 2",
+            "partitions=1 key, writes=cells, slices=[1, 2]",
+        ),
+        ("DELETE FROM t WHERE pk = 1 AND pk = 2", "nothing: the conditions exclude each other"),
+    ] {
+        let plan = world.plan(text).await;
+        assert_eq!(plan, format!("TideDelete: table=default.t, {wanted}"), "{text}");
+    }
+    for (text, wanted) in [
+        (
+            "UPDATE t SET v = 'x', w = NULL WHERE pk = 1 AND a = 1 AND b = 2",
+            "partitions=1 key, writes=cells, slices=[1, 2], v=x, w=null",
+        ),
+        ("UPDATE t SET s = 'y' WHERE pk = 1", "partitions=1 key, writes=cells, s=y"),
+    ] {
+        let plan = world.plan(text).await;
+        assert_eq!(plan, format!("TideUpdate: table=default.t, {wanted}"), "{text}");
+    }
+    assert_eq!(world.column(LEFT).await.len(), 9);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn numbers_reach_decimal_columns_digit_by_digit() {
     let world = World::new().await;
     world

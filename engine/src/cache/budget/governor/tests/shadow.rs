@@ -311,6 +311,31 @@ fn the_sample_follows_entries_that_grow_and_shrink() {
 }
 
 #[test]
+fn ghosts_of_entries_that_shrank_leave_room_for_others() {
+    let capacity_bytes = 100 * u64::from(ENTRY_BYTES);
+    let governor = Governor::new(capacity_bytes, 400);
+    let mut harness = Harness { governor, ..Harness::new(100) };
+    harness.replace(Lru::default(), "first");
+    (0..100).for_each(|key| _ = harness.access(key));
+    shadow(&mut harness, Lru::default(), 1);
+    for key in 0..50 {
+        let slot = harness.slots[&key];
+        harness.governor.resize_entry(slot, 1, &harness.held);
+    }
+    let (size_bytes, cost_us) = (ENTRY_BYTES, LOAD_COST_US);
+    for key in 1000..1020 {
+        let written = EntryAttributes { fingerprint: key, size_bytes, cost_us, table: 0 };
+        let slot = harness.governor.allocate_written(written, EntryKind::Row).unwrap();
+        harness.slots.insert(key, slot);
+        harness.held.keys.insert(slot, key);
+    }
+    assert!(harness.governor.bytes() < capacity_bytes, "the cache has room for all of them");
+    let status = harness.governor.status().shadow.unwrap();
+    assert_eq!((status.entries, status.evictions), (120, 0), "and so has the shadow");
+    check_sample(&harness);
+}
+
+#[test]
 fn the_sample_has_all_its_bytes_however_many_shadows_there_were() {
     let mut harness = Harness::with(100, Lru::default());
     (0..100).for_each(|key| _ = harness.access(key));
