@@ -187,7 +187,6 @@ pub(super) async fn schema(
 /// A statement that one client executes many times.
 pub(super) struct Repeated {
     bound: Bound,
-    prepared: Arc<query::Prepared>,
     form: Form,
     /// The schema of the rows of each execution: those of a query, the answer of a write with IF,
     /// the count of another write.
@@ -211,7 +210,7 @@ pub(super) async fn repeated(
             "an exchange executes a query or a write: send this statement by GetFlightInfo or DoPut",
         ));
     };
-    Ok(Repeated { bound, prepared, form, sent })
+    Ok(Repeated { bound, form, sent })
 }
 
 /// Executes a statement with these rows of parameters. What it gives leaves under the schema that
@@ -223,9 +222,11 @@ pub(super) async fn execute(
     repeated: &Repeated,
     rows: RecordBatch,
 ) -> Result<Rows, Status> {
-    let Repeated { bound, prepared, form, sent } = repeated;
-    let rows = fitting(session, prepared, rows).await?;
-    let outcome = run(session, bound, prepared, rows.as_ref()).await?;
+    let Repeated { bound, form, sent } = repeated;
+    // Looked up each time: what an idle stream would keep has no bound.
+    let prepared = prepared(session, bound)?;
+    let rows = fitting(session, &prepared, rows).await?;
+    let outcome = run(session, bound, &prepared, rows.as_ref()).await?;
     let found = match &outcome.kind {
         OutcomeKind::Rows(_) => session.kept.sent(*form, &outcome.schema)?.schema,
         _ => form.schema(&outcome.schema),

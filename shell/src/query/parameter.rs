@@ -135,12 +135,16 @@ pub fn fit(batch: &RecordBatch, wanted: &Schema) -> Result<RecordBatch> {
 
 /// Whether all columns are as they are wanted, and as their own fields say.
 fn fits(batch: &RecordBatch, wanted: &Schema) -> bool {
-    let own = batch.schema_ref().fields().iter().zip(batch.columns());
-    own.enumerate().all(|(n, (field, column))| {
-        let wanted = wanted.fields().get(n).map(|wanted| wanted.data_type());
-        wanted.is_none_or(|ty| ty == column.data_type() || *ty == DataType::Null)
-            && (field.is_nullable() || column.null_count() == 0)
-    })
+    let schema = batch.schema_ref();
+    let own = schema.fields().iter().zip(batch.columns());
+    // What a client says of all columns together goes into no handle.
+    let is_plain = batch.num_columns() > 0 && schema.metadata().is_empty();
+    is_plain
+        && own.enumerate().all(|(n, (field, column))| {
+            let wanted = wanted.fields().get(n).map(|wanted| wanted.data_type());
+            wanted.is_none_or(|ty| ty == column.data_type() || *ty == DataType::Null)
+                && (field.is_nullable() || column.null_count() == 0)
+        })
 }
 
 /// `array` as an array of type `wanted` where that loses nothing, else as it is.
@@ -351,6 +355,21 @@ mod tests {
         let batch = RecordBatch::try_from_iter([("x", Arc::new(array) as ArrayRef)]).unwrap();
         let fitted = fit(&batch, &Schema::new(vec![Field::new("$1", wanted, true)]))?;
         Ok(Arc::clone(fitted.column(0)))
+    }
+
+    #[test]
+    fn rows_that_fit_stay_and_what_a_client_says_of_them_goes() {
+        let wanted = Schema::new(vec![Field::new("$1", DataType::Int64, true)]);
+        let plain = RecordBatch::try_from_iter([("x", Arc::new(Int64Array::from(vec![7])) as _)]);
+        let plain = plain.unwrap();
+        let fitted = fit(&plain, &wanted).unwrap();
+        assert!(Arc::ptr_eq(fitted.schema_ref(), plain.schema_ref()));
+        let said = HashMap::from([("pandas".to_owned(), "{}".to_owned())]);
+        let schema = plain.schema().as_ref().clone().with_metadata(said);
+        let rows = plain.clone().with_schema(Arc::new(schema)).unwrap();
+        assert_eq!(fit(&rows, &wanted).unwrap(), plain);
+        let narrow = Schema::new(vec![Field::new("$1", DataType::Int8, true)]);
+        assert_ne!(fit(&plain, &narrow).unwrap().schema(), plain.schema());
     }
 
     #[test]

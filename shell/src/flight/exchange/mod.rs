@@ -62,7 +62,8 @@ struct Parameters {
 /// Serves the stream of one client, see the head of this file.
 ///
 /// Errors: INVALID_ARGUMENT for a first message that names no prepared statement, and for a
-/// statement that neither reads nor writes rows; those of preparing it.
+/// statement that neither reads nor writes rows; those of preparing it. The stream ends with
+/// INTERNAL at rows that cannot be encoded.
 pub(super) async fn exchange(
     service: &Service,
     request: Request<Streaming<FlightData>>,
@@ -172,8 +173,11 @@ impl Exchange {
         if answering.next.is_none() {
             return Either::Left(stream::iter(first.map(Ok)));
         }
-        let rest = stream::unfold(answering, |mut answering| async {
-            Some((Ok(answering.part().await?), answering))
+        let rest = stream::unfold(Some(answering), |answering| async {
+            let mut answering = answering?;
+            let part = answering.part().await?;
+            let answering = (!part.is_last).then_some(answering);
+            Some((Ok(part), answering))
         });
         Either::Right(stream::iter(first.map(Ok)).chain(rest).boxed())
     }
