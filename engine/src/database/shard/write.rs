@@ -54,28 +54,19 @@ impl Shard {
         mut mutation: Mutation,
         (terms, is_counted): (Terms, bool),
     ) -> Answering<Result<()>> {
-        match self.begin_now(&mut mutation, is_counted) {
-            None => Answering::Later(self.apply_under(mutation, (terms, is_counted))),
-            Some(Ok(None)) => Answering::Now(Ok(())),
-            Some(Ok(Some(begun))) => {
+        if self.has_to_wait(&mutation) {
+            return Answering::Later(self.apply_under(mutation, (terms, is_counted)));
+        }
+        let entered = self.enter_write(&mutation, is_counted);
+        let begun = entered.and_then(|table| self.begin(&table, &mut mutation, None));
+        match begun {
+            Ok(None) => Answering::Now(Ok(())),
+            Ok(Some(begun)) => {
                 let shard = self.clone();
                 Answering::Later(async move { shard.finish(begun).await }.boxed_local())
             }
-            Some(Err(error)) => Answering::Now(Err(error)),
+            Err(error) => Answering::Now(Err(error)),
         }
-    }
-
-    /// Begins a write as [`begin`](Self::begin) does; `None` where it has to wait for that.
-    fn begin_now(
-        self: &Rc<Self>,
-        mutation: &mut Mutation,
-        is_counted: bool,
-    ) -> Option<Result<Option<Begun>>> {
-        if self.has_to_wait(mutation) {
-            return None;
-        }
-        let entered = self.enter_write(mutation, is_counted);
-        Some(entered.and_then(|table| self.begin(&table, mutation, None)))
     }
 
     /// Whether a write waits before it begins: for memory, for the log, for its partition.
@@ -99,18 +90,10 @@ impl Shard {
     /// Applies a write; done when it is as durable as the options demand.
     ///
     /// Errors: `NotFound`, `Poisoned`, `Io` (disk full: retry later), `RateLimited`, `Overloaded`.
-    pub fn apply(self: &Rc<Self>, mut mutation: Mutation) -> LocalBoxFuture<'static, Result<()>> {
+    pub fn apply(self: &Rc<Self>, mutation: Mutation) -> LocalBoxFuture<'static, Result<()>> {
         let shard = self.clone();
-        async move {
-            match shard.begin_now(&mut mutation, false) {
-                None => shard.apply_under(mutation, (Terms::default(), false)).await,
-                Some(begun) => match begun? {
-                    None => Ok(()),
-                    Some(begun) => shard.finish(begun).await,
-                },
-            }
-        }
-        .boxed_local()
+        async move { shard.apply_now(mutation, (Terms::default(), false)).finished().await }
+            .boxed_local()
     }
 
     /// The same on these terms; it is not given up once it has begun.
@@ -262,12 +245,18 @@ impl Shard {
         limits: Limits,
         terms: &Terms,
     ) -> Result<Option<Begun>> {
+        let table = self.admit_one(mutation, limits)?;
+        self.check_time(terms.deadline, WRITE_QUEUED)?;
+        self.begin(&table, mutation, None)
+    }
+
+    /// The table of one of many writes, which the limits of partitions let in.
+    fn admit_one(&self, mutation: &Mutation, limits: Limits) -> Result<Rc<Table>> {
         let table = self.table(mutation.table)?;
         if limits == Limits::Count {
             self.admit(&table, &mutation.key, Operation::Write)?;
         }
-        self.check_time(terms.deadline, WRITE_QUEUED)?;
-        self.begin(&table, mutation, None)
+        Ok(table)
     }
 
     /// Begins one of many writes, whose parts leave `mutation`; `pending` are those before it that
@@ -278,10 +267,7 @@ impl Shard {
         (pending, was_slowed): (&mut Vec<Begun>, &mut bool),
         terms: &Terms,
     ) -> Result<Option<Begun>> {
-        let mut table = self.table(mutation.table)?;
-        if limits == Limits::Count {
-            self.admit(&table, &mutation.key, Operation::Write)?;
-        }
+        let mut table = self.admit_one(mutation, limits)?;
         let (mut hold, mut has_waited) = (None, false);
         if self.is_over_memory() {
             self.finish_all(std::mem::take(pending)).await?;

@@ -675,11 +675,14 @@ mod tests {
         }
     }
 
+    fn admission() -> Admission {
+        Admission::new(SimulatedClock::new(1), ReadMemory::new(1 << 30), FailFast::new(1))
+    }
+
     /// The read that moves a window has its memory, for as long as the window has it.
     #[test]
     fn a_read_is_charged_with_its_windows() {
-        let admission =
-            Admission::new(SimulatedClock::new(1), ReadMemory::new(1 << 30), FailFast::new(1));
+        let admission = admission();
         let mut permit = block_on(admission.turn(ReadClass::Keys, LevelId::DEFAULT, None)).unwrap();
         let charged = || admission.level_status(LevelId::DEFAULT).memory_bytes;
         let before = charged();
@@ -704,8 +707,7 @@ mod tests {
 
     #[test]
     fn a_read_is_charged_with_what_it_reads_backward_as_well() {
-        let admission =
-            Admission::new(SimulatedClock::new(1), ReadMemory::new(1 << 30), FailFast::new(1));
+        let admission = admission();
         let mut permit = block_on(admission.turn(ReadClass::Keys, LevelId::DEFAULT, None)).unwrap();
         let charged = || admission.level_status(LevelId::DEFAULT).memory_bytes;
         let before = charged();

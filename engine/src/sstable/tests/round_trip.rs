@@ -418,10 +418,19 @@ fn a_file_tells_whether_it_may_have_cells_of_columns_that_were_dropped() {
     assert!(may_have(&[w], &[(w, at), (v, at)]), "one of several");
 }
 
-/// As files of others are.
-fn leave_without_checksums(disk: &MemoryDisk) {
+/// An SSTable without checksums, as files of others are.
+fn unchecked(schema: &SchemaRef, fragments: &[Fragment]) -> MemoryDisk {
+    let disk = MemoryDisk::default();
+    write(&disk, 1, schema, WriterOptions::default(), fragments.to_vec());
     let toc = Component::Toc.path(directory(), 1);
     disk.set_content(&toc, b"Data.db\nIndex.db\nSummary.db\nStatistics.db\n".to_vec());
+    let whole = read(&open(&disk, 1, schema).unwrap(), &PartitionRange::full(), &all_rows());
+    assert_eq!(whole.unwrap(), fragments);
+    disk
+}
+
+fn all_rows() -> Slice {
+    Slice::full(Direction::Forward)
 }
 
 /// Of 64 columns and more a list says which ones a row has, or which ones it has not.
@@ -444,13 +453,8 @@ fn a_list_of_columns_that_is_damaged_is_noticed() {
         let row = Row { liveness: Some(Liveness::at(BASE_TIMESTAMP)), cells, ..Row::default() };
         let mut partition = Partition::default();
         partition.rows.insert(clustering(&schema, 1), row);
-        let slice = Slice::full(Direction::Forward);
-        let written = partition.fragments(&key, &slice);
-        let disk = MemoryDisk::default();
-        write(&disk, 1, &schema, WriterOptions::default(), written.clone());
-        leave_without_checksums(&disk);
-        let found = || read(&open(&disk, 1, &schema)?, &PartitionRange::full(), &slice);
-        assert_eq!(found().unwrap(), written);
+        let disk = unchecked(&schema, &partition.fragments(&key, &all_rows()));
+        let found = || read(&open(&disk, 1, &schema)?, &PartitionRange::full(), &all_rows());
         // How many are missing, then the list.
         let list = if lists_present { [62, 5, 6] } else { [2, 5, 6] };
         let content = disk.content(&path);
@@ -486,13 +490,8 @@ fn what_stands_in_place_of_a_static_row_is_noticed() {
     };
     let mut partition = Partition { static_row: row(2), ..Partition::default() };
     partition.rows.insert(clustering(&schema, 1), row(3));
-    let slice = Slice::full(Direction::Forward);
-    let written = partition.fragments(&key, &slice);
-    let disk = MemoryDisk::default();
-    write(&disk, 1, &schema, WriterOptions::default(), written.clone());
-    leave_without_checksums(&disk);
-    let found = || read(&open(&disk, 1, &schema)?, &PartitionRange::full(), &slice);
-    assert_eq!(found().unwrap(), written);
+    let disk = unchecked(&schema, &partition.fragments(&key, &all_rows()));
+    let found = || read(&open(&disk, 1, &schema)?, &PartitionRange::full(), &all_rows());
     let path = Component::Data.path(directory(), 1);
     let content = disk.content(&path);
     // Behind length and bytes of the key, and the deletion of the partition.
