@@ -168,13 +168,16 @@ impl Governance {
 
     /// Puts the canary in charge on all shards; `why` is for people.
     pub(super) async fn complete_canary(&self, canary: &Canary, why: &str) -> Result<()> {
-        self.switch(&canary.origin, canary.shard_count, &canary.previous).await?;
+        let (first, previous) = (canary.shard_count, &canary.previous);
+        self.switch(&canary.origin, first, previous).await?;
+        let name = Some(canary.name.as_str()).filter(|name| *name != NATIVE);
+        self.follows_or_goes_back(name, first, previous).await?;
         let confirm = |policies: Rc<ShardPolicies>| {
             async move { policies.stages().confirm_canary().await }.boxed_local()
         };
         self.inner.shards.first(canary.shard_count, "confirm canary", confirm).await?;
         self.end_trial(canary, format!("took over: {why}"));
-        self.follows(Some(canary.name.as_str()).filter(|name| *name != NATIVE)).await
+        Ok(())
     }
 
     /// Ends the canary: the policy before is in charge everywhere.

@@ -1,8 +1,8 @@
 //! Changes the policy of all shards: activation, rollback, shadow, restoration.
 //!
-//! Invariant: if one shard refuses a change, the earlier shards undo it, so all shards follow the
-//! wishes. A canary is the one exception (`canary.rs`). Not here: the work of one shard
-//! (`eviction/`, `direct.rs`).
+//! Invariant: if one shard refuses a change, the earlier shards undo it, and if the wishes cannot
+//! be stored all shards do, so all shards follow the wishes. A canary is the one exception
+//! (`canary.rs`). Not here: the work of one shard (`eviction/`, `direct.rs`).
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -43,8 +43,11 @@ impl Governance {
         }
         self.exchange(world, name).await?;
         let mut wishes = self.inner.keeper.wishes();
+        let before = wishes.wanted(world).map(str::to_owned);
         wishes.want(world, name);
-        self.inner.keeper.keep(wishes).await
+        let Err(error) = self.inner.keeper.keep(wishes).await else { return Ok(()) };
+        self.exchange(world, before.as_deref()).await?;
+        Err(error)
     }
 
     /// Exchanges a policy directly: every shard makes its instance before any of them decides.
@@ -82,7 +85,7 @@ impl Governance {
         let origin = self.origin(name).await?;
         let before = self.present().await?;
         self.switch(&origin, 0, &before).await?;
-        self.follows(name).await
+        self.follows_or_goes_back(name, 0, &before).await
     }
 
     /// Name of the policy that the wishes name and that could be restored; `None` is the native
@@ -98,21 +101,37 @@ impl Governance {
         self.origin(self.governing().as_deref()).await
     }
 
+    /// Records what the shards from number `first` on have changed to. Where that cannot be stored
+    /// they go back to `before`.
+    ///
+    /// Errors: those of storing the wishes.
+    pub(super) async fn follows_or_goes_back(
+        &self,
+        name: Option<&str>,
+        first: u32,
+        before: &Origin,
+    ) -> Result<()> {
+        let Err(error) = self.follows(name).await else { return Ok(()) };
+        self.bring_back(first..self.inner.shards.count(), before).await?;
+        Err(error)
+    }
+
     /// Records the active and the previous policy in the wishes.
-    pub(super) async fn follows(&self, name: Option<&str>) -> Result<()> {
+    async fn follows(&self, name: Option<&str>) -> Result<()> {
         let mut wishes = self.inner.keeper.wishes();
         let before = self.governing();
         if before.as_deref() != name {
             wishes.previous = Some(before.unwrap_or_else(|| NATIVE.into()));
         }
         wishes.want(Served::staged().world, name);
+        self.inner.keeper.keep(wishes).await?;
         if let Some(name) = name {
             self.inner.components.mark_available(name);
         }
         if self.trials().shadow.as_deref() == name {
             self.trials().shadow = None;
         }
-        self.inner.keeper.keep(wishes).await
+        Ok(())
     }
 
     /// Switches the shards from number `first` on; a refusal brings `before` back on those before
@@ -167,7 +186,7 @@ impl Governance {
         let previous = self.origin(name).await?;
         let present = self.present().await?;
         let was_kept = self.roll_back_to(&previous, &present).await?;
-        self.follows(name).await?;
+        self.follows_or_goes_back(name, 0, &present).await?;
         Ok(RolledBack { policy, was_kept })
     }
 

@@ -1,9 +1,12 @@
 //! Governance over shards that only write down what they are asked for, with no database.
 
+mod canary;
+mod report;
 mod rollout;
 mod wishes;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +20,7 @@ use tokio::task::LocalSet;
 use super::PolicyFiles;
 use super::governance::{Governance, Setting};
 use super::origin::{Component, Origin};
-use super::report::PolicyReport;
+use super::report::{PolicyExit, PolicyReport};
 use super::shard::{Governed, ShardPolicies, Shards};
 use super::wishes::{Keeper, Wishes};
 use super::world::{AtOnce, Parts, Post, Stages};
@@ -28,7 +31,7 @@ use crate::clock::SimulatedClock;
 use crate::disk::SimulatedDisk;
 use crate::error::{Error, Result};
 use crate::plugin::World;
-use crate::plugin::tests::guest::{Guest, load_shedding};
+use crate::plugin::tests::guest::{Guest, io_priority, load_shedding};
 use crate::policy::{PolicyFailure, TrialVerdict};
 use crate::runtime::{ShardContext, ShardHandle, SimulatedTimer, Timer, start_local};
 
@@ -46,11 +49,16 @@ struct Script {
     refuses: Cell<Option<(u32, &'static str)>>,
     /// What each shard says of a canary.
     verdict: RefCell<Option<TrialVerdict>>,
+    /// What single shards say of it instead.
+    verdicts: RefCell<BTreeMap<u32, TrialVerdict>>,
+    /// Policies that left shards by a failure.
+    exits: RefCell<Vec<PolicyExit>>,
 }
 
 /// A post that writes down what it is asked for.
 struct Scripted {
     shard: u32,
+    world: World,
     script: Rc<Script>,
     prepared: RefCell<String>,
 }
@@ -77,6 +85,19 @@ impl Post for Scripted {
 
     fn shares(&self) -> Vec<PolicyReport> {
         Vec::new()
+    }
+
+    fn metrics(&self, name: &str) -> Vec<(String, f64)> {
+        match self.world {
+            World::Eviction => vec![(format!("figure of {name}"), f64::from(self.shard))],
+            _ => Vec::new(),
+        }
+    }
+
+    fn exits(&self) -> Vec<PolicyExit> {
+        let exits = self.script.exits.borrow();
+        let is_own = |exit: &&PolicyExit| self.world == World::Eviction && exit.shard == self.shard;
+        exits.iter().filter(is_own).cloned().collect()
     }
 
     fn at_once(&self) -> Option<&dyn AtOnce> {
@@ -139,7 +160,8 @@ impl Stages for Scripted {
     }
 
     fn canary_verdict(&self) -> Option<TrialVerdict> {
-        self.script.verdict.borrow().clone()
+        let own = self.script.verdicts.borrow().get(&self.shard).cloned();
+        own.or_else(|| self.script.verdict.borrow().clone())
     }
 
     fn confirm_canary(&self) -> LocalBoxFuture<'_, ()> {
@@ -216,6 +238,11 @@ impl Life {
         self.script.refuses.set(Some((shard, step)));
     }
 
+    /// What one shard says of the canary from now on.
+    fn says(&self, shard: u32, verdict: TrialVerdict) {
+        self.script.verdicts.borrow_mut().insert(shard, verdict);
+    }
+
     async fn create(&self, name: &str, component: Vec<u8>) {
         let info = self.governance.create(name, component, Vec::new(), None).await.unwrap();
         assert_eq!((info.name.as_str(), info.version.as_str()), (name, "9.9"));
@@ -239,8 +266,12 @@ impl Life {
 
 fn shard(context: Rc<ShardContext>, script: Rc<Script>) -> Rc<TestShard> {
     let posts = World::ALL.map(|world| {
-        let post =
-            Scripted { shard: context.shard, script: script.clone(), prepared: RefCell::default() };
+        let post = Scripted {
+            shard: context.shard,
+            world,
+            script: script.clone(),
+            prepared: RefCell::default(),
+        };
         (world, Rc::new(post) as Rc<dyn Post>)
     });
     Rc::new(TestShard(ShardPolicies::with_posts(parts(context), posts.to_vec())))
@@ -260,6 +291,11 @@ pub(super) fn parts(context: Rc<ShardContext>) -> Parts {
 }
 
 fn live(life: impl AsyncFnOnce(&Life)) {
+    live_on(SHARDS, life);
+}
+
+/// As `live`, on so many shards.
+fn live_on(shard_count: u32, life: impl AsyncFnOnce(&Life)) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     LocalSet::new().block_on(&runtime, async {
         let disk = SimulatedDisk::new(1);
@@ -268,10 +304,10 @@ fn live(life: impl AsyncFnOnce(&Life)) {
         let (timer, mover) = SimulatedTimer::passing(clock.clone(), 20);
         let script = Rc::new(Script::default());
         let mut shards = Vec::new();
-        for number in 0..SHARDS {
+        for number in 0..shard_count {
             let timer = Rc::new(timer.clone());
-            let context =
-                ShardContext::new((number, SHARDS), disk.shared(), clock.clone(), timer, 5);
+            let place = (number, shard_count);
+            let context = ShardContext::new(place, disk.shared(), clock.clone(), timer, 5);
             let script = script.clone();
             let init = |context| async move { Ok(shard(context, script)) }.boxed_local();
             shards.push(start_local(context, init).await.unwrap());

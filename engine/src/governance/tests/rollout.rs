@@ -92,6 +92,58 @@ fn what_is_wanted_is_restored_and_what_fails_then_leaves_the_native_one() {
 }
 
 #[test]
+fn a_policy_that_is_not_restored_keeps_none_of_another_world_from_it() {
+    live(async |life| {
+        let governance = &life.governance;
+        life.create("shed", load_shedding("unreachable")).await;
+        life.create("io", io_priority("unreachable")).await;
+        governance.put_in_charge(World::LoadShedding, Some("shed")).await.unwrap();
+        governance.put_in_charge(World::IoPriority, Some("io")).await.unwrap();
+        life.steps();
+        life.refuse(0, "prepare");
+        governance.restore_direct().await;
+        assert_eq!(life.steps(), ["0 prepare shed", "0 prepare io"]);
+        assert_eq!(life.wanted(World::LoadShedding).as_deref(), Some("shed"), "at the next start");
+        assert_eq!(life.wanted(World::IoPriority).as_deref(), Some("io"));
+    });
+}
+
+/// It is wanted, and yet the native one governs.
+#[test]
+fn a_policy_that_could_not_be_restored_holds_nothing_until_it_is_in_charge_again() {
+    live(async |life| {
+        let governance = &life.governance;
+        life.create("a", Guest::default().component()).await;
+        let lose = async || {
+            governance.put_in_charge(World::Eviction, Some("a")).await.unwrap();
+            life.refuse(0, "switch");
+            governance.restore_staged().await;
+            life.script.refuses.set(None);
+            life.steps();
+        };
+        lose().await;
+        // Where a switch is refused, the native one comes back.
+        life.refuse(1, "switch");
+        governance.put_in_charge(World::Eviction, Some("a")).await.unwrap_err();
+        assert_eq!(life.steps(), ["0 switch a", "1 switch a", "0 roll back lru"]);
+        life.script.refuses.set(None);
+        governance.put_in_charge(World::Eviction, Some("a")).await.unwrap();
+        let reports = governance.policies().await.unwrap();
+        let report = reports.iter().find(|report| report.name == "a").unwrap();
+        assert!(report.state != "unavailable" && report.last_failure.is_none(), "{report:?}");
+        let held = governance.drop_policy("a", false).await.unwrap_err();
+        assert!(held.to_string().contains("'a' governs the cache"), "{held}");
+        assert_eq!(governance.roll_back().await.unwrap().policy, "lru", "that was before it");
+
+        lose().await;
+        governance.drop_policy("a", false).await.unwrap();
+        assert_eq!(life.wanted(World::Eviction), None);
+        life.steps();
+        life.create("a", Guest::default().component()).await;
+    });
+}
+
+#[test]
 fn a_canary_goes_on_to_all_shards_or_back_as_its_shards_say() {
     live(async |life| {
         let governance = &life.governance;
@@ -140,6 +192,53 @@ fn a_canary_that_cannot_take_over_or_begin_goes_back() {
         let came_to = life.came_to("a").await.unwrap();
         assert!(came_to.contains("no switch"), "{came_to}");
         assert_eq!(life.wanted(World::Eviction), None);
+    });
+}
+
+/// What the shards do must be what is stored: the next start reads that.
+#[test]
+fn shards_go_back_where_the_wish_cannot_be_stored() {
+    live(async |life| {
+        let governance = &life.governance;
+        let is_full = |is_full| life.keeper.is_full.store(is_full, Ordering::Relaxed);
+        life.create("a", Guest::default().component()).await;
+        life.create("shed", load_shedding("unreachable")).await;
+        let all = |step: &str, name: &str| -> Vec<String> {
+            (0..SHARDS).map(|shard| format!("{shard} {step} {name}")).collect()
+        };
+
+        is_full(true);
+        governance.put_in_charge(World::Eviction, Some("a")).await.unwrap_err();
+        assert_eq!(life.steps(), [all("switch", "a"), all("roll back", "lru")].concat());
+        governance.put_in_charge(World::LoadShedding, Some("shed")).await.unwrap_err();
+        let steps = life.steps();
+        assert_eq!(steps[..3], all("prepare", "shed"));
+        let native = steps[9].rsplit(' ').next().unwrap();
+        assert!(native != "shed", "{steps:?}");
+        assert_eq!(steps[9..], all("commit", native), "{steps:?}");
+        assert_eq!(life.wanted(World::LoadShedding), None);
+
+        is_full(false);
+        governance.put_in_charge(World::Eviction, Some("a")).await.unwrap();
+        life.steps();
+        is_full(true);
+        governance.roll_back().await.unwrap_err();
+        assert_eq!(life.steps(), [all("roll back", "lru"), all("roll back", "a")].concat());
+        assert_eq!(life.wanted(World::Eviction).as_deref(), Some("a"));
+
+        // A canary that took over, as far as the shards were concerned.
+        is_full(false);
+        governance.canary("lru").await.unwrap();
+        *life.script.verdict.borrow_mut() = Some(TrialVerdict::GoesOn { gain: 1.0 });
+        life.steps();
+        is_full(true);
+        life.timer.sleep(LOOK).await;
+        let steps =
+            ["1 switch lru", "2 switch lru", "1 roll back a", "2 roll back a", "0 end canary a"];
+        assert_eq!(life.steps(), steps);
+        let came_to = life.came_to("lru").await.unwrap();
+        assert!(came_to.contains("no room for wishes"), "{came_to}");
+        assert_eq!(life.wanted(World::Eviction).as_deref(), Some("a"));
     });
 }
 
