@@ -13,7 +13,7 @@ use tidegate_engine::os;
 
 use crate::exit::fail;
 use crate::memory::Bytes;
-use crate::objects::{Moved, Place};
+use crate::objects::{Moved, Place, part_of};
 use crate::output::progress::{INTERVAL_MS, Progress, ProgressLine};
 use crate::stderr::tell_line;
 use crate::thread;
@@ -74,7 +74,10 @@ fn restore(snapshot: &Path, data: &Path, progress: &mut ProgressLine) -> Result<
     let mut restored = Restored::default();
     copy_folder(snapshot, data, &mut restored, progress)?;
     let (from, to) = (snapshot.join(CATALOG), data.join(CATALOG));
-    copy(&from, &to).map_err(|error| told(&from, &error))?;
+    // It has its name when it is whole.
+    let part = part_of(&to);
+    copy(&from, &part).map_err(|error| told(&from, &error))?;
+    fs::rename(&part, &to).map_err(|error| told(&to, &error))?;
     sync_folder(data)?;
     restored.files += 1;
     Ok(restored)
@@ -189,5 +192,52 @@ mod tests {
             fs::write(to.join(name), "changed").unwrap();
             assert_eq!(fs::read_to_string(from.join(name)).unwrap(), "as it was", "{name}");
         }
+    }
+
+    /// A snapshot of three files.
+    fn snapshot(at: &Path) {
+        fs::create_dir_all(at.join("t")).unwrap();
+        for name in ["t/me-1-big-Data.db", "t/manifest", CATALOG] {
+            fs::write(at.join(name), "as it was").unwrap();
+        }
+    }
+
+    #[test]
+    fn a_snapshot_that_is_open_as_a_database_is_not_restored() {
+        let directory = tempfile::tempdir().unwrap();
+        let (from, to) = (directory.path().join("snapshot"), directory.path().join("data"));
+        snapshot(&from);
+        let again = || {
+            let restored = restore(&from, &to, &mut ProgressLine::new());
+            restored.map(|restored| restored.files)
+        };
+        let held = os::try_lock(&from.join(LOCK)).unwrap();
+        let told = again().unwrap_err();
+        assert!(told.contains("snapshot is open as a database"), "{told}");
+        assert!(!to.exists(), "nothing is made");
+        drop(held);
+        assert_eq!(again(), Ok(3));
+        assert_eq!(fs::read_to_string(to.join(CATALOG)).unwrap(), "as it was");
+        assert!(from.join(LOCK).exists() && !to.join(LOCK).exists());
+        let told = again().unwrap_err();
+        assert!(told.contains("data is not empty"), "{told}");
+    }
+
+    #[test]
+    fn a_restore_that_was_cut_short_is_no_data_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let (from, to) = (directory.path().join("snapshot"), directory.path().join("data"));
+        snapshot(&from);
+        // The last by name, which cannot be read.
+        std::os::unix::fs::symlink("/nowhere/at/all", from.join("z")).unwrap();
+        let restored = restore(&from, &to, &mut ProgressLine::new());
+        let told = restored.map(|restored| restored.files).unwrap_err();
+        assert!(told.contains("snapshot/z: "), "{told}");
+        assert!(to.join("t/manifest").exists(), "it had begun");
+        assert!(!to.join(CATALOG).exists());
+        // Neither is it a snapshot.
+        let restored = restore(&to, &directory.path().join("other"), &mut ProgressLine::new());
+        let told = restored.map(|restored| restored.files).unwrap_err();
+        assert!(told.contains("data holds no snapshot"), "{told}");
     }
 }

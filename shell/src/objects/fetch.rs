@@ -15,7 +15,7 @@ use super::{AT_ONCE, Meter, Moved, Place, Tell, on_disk};
 
 impl Place {
     /// Restores the snapshot that is there into a folder that is empty or not there. The file
-    /// `last` comes behind all others.
+    /// `last` comes behind all others, and has its name when it is whole.
     ///
     /// Errors: in words; the folder is without that file then.
     pub(crate) async fn fetch(
@@ -40,12 +40,16 @@ impl Place {
         for folder in &folders {
             fs::create_dir_all(folder).await.map_err(|error| on_disk(folder, error))?;
         }
-        let fetch = |file| self.fetch_file(file, folder, &meter).boxed();
         // Boxed: what each holds is then proven `Send` once.
-        let fetching: Vec<_> = others.into_iter().map(fetch).collect();
+        let mut fetching = Vec::new();
+        for file in others {
+            fetching.push(self.fetch_file(file, folder.join(&file.path), &meter).boxed());
+        }
         stream::iter(fetching).buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await?;
         sync(folders.iter().cloned().collect()).await?;
-        fetch(last).await?;
+        let (name, part) = (folder.join(&last.path), part_of(&folder.join(&last.path)));
+        self.fetch_file(last, part.clone(), &meter).await?;
+        fs::rename(&part, &name).await.map_err(|error| on_disk(&name, error))?;
         sync(vec![folder.to_owned()]).await?;
         Ok(Moved { files: list.files.len() as u64, bytes: bytes_max, bytes_max })
     }
@@ -53,10 +57,9 @@ impl Place {
     async fn fetch_file(
         &self,
         file: &Listed,
-        folder: &Path,
+        target: PathBuf,
         meter: &Meter<'_>,
     ) -> Result<(), String> {
-        let target = folder.join(&file.path);
         let of_store = |error| self.told(&file.path, error);
         let object = self.store.get(&self.at(&file.path)).await.map_err(of_store)?;
         let mut pieces = object.into_stream();
@@ -86,6 +89,11 @@ impl Place {
         meter.end_file();
         Ok(())
     }
+}
+
+/// Where a file is written that gets its name when it is whole.
+pub(crate) fn part_of(file: &Path) -> PathBuf {
+    file.with_added_extension("part")
 }
 
 /// Makes the names in folders durable.

@@ -26,6 +26,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub(crate) use fetch::part_of;
 pub(crate) use place::Place;
 
 /// Files that are on their way at once.

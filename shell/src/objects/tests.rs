@@ -98,6 +98,12 @@ async fn what_was_cut_short_or_changed_is_no_snapshot() {
         assert!(told.contains(wanted) && told.contains(&found), "{told}");
         assert!(told.contains("test://b/policies/ä b.wasm: "), "{told}");
     }
+    store.put(&data, whole.into()).await.unwrap();
+    let catalog = place.at(CATALOG);
+    let whole = store.get(&catalog).await.unwrap().bytes().await.unwrap();
+    store.put(&catalog, whole[1..].to_vec().into()).await.unwrap();
+    assert!(restore(8).await.contains(CATALOG));
+    store.put(&catalog, whole.into()).await.unwrap();
     store.delete(&data).await.unwrap();
     assert!(restore(4).await.contains("ä b.wasm"));
     store.delete(&list).await.unwrap();
