@@ -91,6 +91,7 @@ impl Batch {
                 Written::Always(mutations) => {
                     let rows = mutations.iter().map(|one| one.rows.len().max(1) as u64);
                     count += rows.sum::<u64>();
+                    let database = database.under(context.terms);
                     match self.is_logged {
                         true => database.apply_logged(mutations).await?,
                         false => database.apply_by_partition(mutations).await?,

@@ -154,7 +154,9 @@ fn ended(record: CompactionRecord) -> Shown {
         CompactionEnd::Failed(why) => ("failed", 0.0, Some(why)),
     };
     let took_us = u64::try_from(record.ended_us - record.started_us).unwrap_or(0);
-    let rate = (record.input_bytes * 1_000_000).checked_div(took_us);
+    // How much of its input one that was stopped has merged is not known.
+    let is_whole = state == "done";
+    let rate = record.input_bytes.saturating_mul(1_000_000).checked_div(took_us);
     Shown {
         number: record.number,
         keyspace: record.keyspace,
@@ -169,7 +171,7 @@ fn ended(record: CompactionRecord) -> Shown {
         output_sstables: Some(record.outputs.len() as u64),
         output_bytes: record.output_bytes,
         done_percent,
-        bytes_per_second: rate.filter(|_| error.is_none()),
+        bytes_per_second: rate.filter(|_| is_whole),
         seconds_left: None,
         purged: Some(record.purged.count),
         error,
@@ -217,4 +219,79 @@ pub(in crate::query) async fn compactions(database: &Engine) -> Result<Vec<Array
 /// A ratio with the digits that people read.
 fn rounded(ratio: f64) -> f64 {
     (ratio * 10_000.0).round() / 10_000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_engine::compaction::{Purged, Reason};
+
+    use super::*;
+
+    /// Two files of 4,000 bytes that became one of 3,000 within so many microseconds.
+    fn record(took_us: i64, end: CompactionEnd) -> CompactionRecord {
+        CompactionRecord {
+            number: 7,
+            keyspace: "ks".into(),
+            table: "t".into(),
+            shard: 1,
+            reason: Reason::Tier,
+            started_us: 1_000_000,
+            ended_us: 1_000_000 + took_us,
+            inputs: vec![3, 4],
+            input_bytes: 4000,
+            outputs: vec![5],
+            output_bytes: 3000,
+            purged: Purged { count: 6, converted: 8, newest: Some(9) },
+            end,
+        }
+    }
+
+    #[test]
+    fn a_compaction_that_has_ended_says_how_and_at_what_rate() {
+        let shown = ended(record(2_000_000, CompactionEnd::Done));
+        assert_eq!((shown.number, shown.shard, shown.reason), (7, 1, "tier"));
+        assert_eq!((shown.started_us, shown.ended_us), (1_000_000, Some(3_000_000)));
+        assert_eq!((shown.input_sstables, shown.output_sstables), (2, Some(1)));
+        assert_eq!((shown.input_bytes, shown.output_bytes), (4000, 3000));
+        assert_eq!((shown.state, shown.done_percent, shown.error), ("done", 100.0, None));
+        assert_eq!((shown.bytes_per_second, shown.seconds_left), (Some(2000), None));
+        assert_eq!(shown.purged, Some(6), "cells that are tombstones now are still there");
+        // A wall clock may stand still, or be set back.
+        for took_us in [0, -5] {
+            let shown = ended(record(took_us, CompactionEnd::Done));
+            assert_eq!(shown.bytes_per_second, None, "{took_us}");
+        }
+        let shown = ended(record(2_000_000, CompactionEnd::Cancelled));
+        assert_eq!((shown.state, shown.done_percent, shown.error), ("cancelled", 0.0, None));
+        assert_eq!(shown.bytes_per_second, None, "it has not merged all of that");
+        let shown = ended(record(2_000_000, CompactionEnd::Failed("no room".into())));
+        assert_eq!((shown.state, shown.done_percent), ("failed", 0.0));
+        assert_eq!((shown.error.as_deref(), shown.bytes_per_second), (Some("no room"), None));
+    }
+
+    #[test]
+    fn a_compaction_that_runs_says_how_far_it_is_and_how_long_it_takes_yet() {
+        let report = |done, seconds| CompactionReport {
+            number: 7,
+            keyspace: "ks".into(),
+            table: "t".into(),
+            shard: 1,
+            reason: Reason::Asked,
+            started_us: 5,
+            input_files: 2,
+            input_bytes: 8000,
+            output_bytes: 1500,
+            done,
+            seconds,
+        };
+        let shown = running(report(0.25, 2.0));
+        assert_eq!((shown.state, shown.ended_us, shown.purged), ("running", None, None));
+        assert_eq!((shown.input_sstables, shown.output_sstables), (2, None));
+        assert_eq!((shown.input_bytes, shown.output_bytes), (8000, 1500));
+        assert_eq!((shown.done_percent, shown.bytes_per_second), (25.0, Some(1000)));
+        assert_eq!(shown.seconds_left, Some(6.0));
+        let begun = running(report(0.0, 0.0));
+        assert_eq!((begun.done_percent, begun.bytes_per_second), (0.0, None));
+        assert_eq!(begun.seconds_left, None);
+    }
 }

@@ -97,6 +97,15 @@ pub(super) fn options(cursor: &mut Cursor<'_>, file: &str) -> Result<CopyOptions
             option(cursor, &mut options)?;
         }
     }
+    let parts_fields =
+        |c: char| c == char::from(options.delimiter) || matches!(c, '"' | '\r' | '\n');
+    if options.format == Format::Csv && options.null.contains(parts_fields) {
+        return Err(QueryError::invalid(format!(
+            "the text of NULL, '{}', holds the delimiter, a quote or a line end: a file with it \
+             could not be read back",
+            options.null
+        )));
+    }
     Ok(options)
 }
 
@@ -136,6 +145,9 @@ fn option(cursor: &mut Cursor<'_>, options: &mut CopyOptions) -> Result<()> {
         "null" => options.null = value,
         "delimiter" => {
             options.delimiter = match value.as_bytes() {
+                [b'"' | b'\r' | b'\n'] => {
+                    return Err(wrong("a character that is no quote and ends no line"));
+                }
                 [byte] => *byte,
                 b"\\t" => b'\t',
                 _ => return Err(wrong("one character")),

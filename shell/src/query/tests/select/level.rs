@@ -1,6 +1,9 @@
 //! Service levels as statements make them, and which one a statement has.
 
+use std::time::Duration;
+
 use futures::StreamExt;
+use tidegate_engine::{Deadline, Terms};
 
 use super::super::World;
 use crate::query::{ErrorKind, OutcomeKind, split};
@@ -223,4 +226,29 @@ async fn loads_and_batches_have_the_level_of_their_session_or_name_one() {
     for text in all("") {
         assert_eq!(world.error(&text).await.kind, ErrorKind::NotFound, "{text}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_short_path_writes_on_the_terms_of_its_statement() {
+    let world = world().await;
+    let clock = world.session.database().clock().clone();
+    let passed = Deadline::after(Duration::ZERO, &*clock);
+    let late = Terms { deadline: Some(passed), ..Terms::default() };
+    let insert = |pk: i32| format!("INSERT INTO t (pk, v) VALUES ({pk}, 8)");
+    let two = |one: i32, other: i32| format!("{}; {}; APPLY BATCH", insert(one), insert(other));
+    for text in [
+        insert(2),
+        "DELETE FROM t WHERE pk = 1".to_owned(),
+        format!("BEGIN BATCH {}", two(2, 2)),
+        format!("BEGIN BATCH {}", two(2, 3)),
+        format!("BEGIN UNLOGGED BATCH {}", two(2, 3)),
+        format!("{} IF NOT EXISTS", insert(2)),
+    ] {
+        let statement = split(&text).unwrap().remove(0);
+        let short = world.session.short(&statement, "default").expect(&text);
+        let written = world.session.run_short(&short, None, Some(late)).await;
+        let error = written.err().unwrap_or_else(|| panic!("{text} is written too late"));
+        assert_eq!(error.kind, ErrorKind::Timeout, "{text}: {error}");
+    }
+    assert_eq!(world.column("SELECT pk FROM t").await, ["1"]);
 }

@@ -106,6 +106,33 @@ async fn an_update_or_delete_is_done_where_its_condition_holds() {
     assert_eq!(world.column("SELECT count(*) FROM one").await, ["0"]);
 }
 
+/// Below, at and above the value of a row, and of one that has none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_comparison_holds_on_its_side_of_the_border_alone() {
+    let world = table().await;
+    world.run("INSERT INTO t (pk, ck, v, w) VALUES (1, 1, 10, 'a')").await;
+    world.run("INSERT INTO t (pk, ck, w) VALUES (1, 2, 'a')").await;
+    let change = "UPDATE t SET w = 'a' WHERE pk = 1";
+    for path in ["true", "false"] {
+        world.run(&format!("SET tidegate.short_path = {path}")).await;
+        for (operator, wanted) in [
+            ("=", [false, true, false]),
+            ("!=", [true, false, true]),
+            ("<", [false, false, true]),
+            ("<=", [false, true, true]),
+            (">", [true, false, false]),
+            (">=", [true, true, false]),
+        ] {
+            let of_null = operator == "!=";
+            let keys = [(1, 9), (1, 10), (1, 11), (2, 10)];
+            for ((ck, value), wanted) in keys.into_iter().zip(wanted.into_iter().chain([of_null])) {
+                let text = format!("{change} AND ck = {ck} IF v {operator} {value}");
+                assert_eq!(is_applied(&world, &text).await, wanted, "{text}, short path {path}");
+            }
+        }
+    }
+}
+
 /// Types that literals and parameters are converted to.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn values_are_compared_as_their_columns_have_them() {

@@ -153,6 +153,69 @@ async fn parquet_rows_with_one_key_come_in_order_and_nulls_leave_what_is_there()
     assert_eq!(world.column(all).await, ["1,9", "7,5"]);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_lines_with_one_key_the_later_wins_whole_and_nulls_leave_what_is_there() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k int PRIMARY KEY, v int, w int)").await;
+    world.run("INSERT INTO t VALUES (0, 7, 7)").await;
+    // Each key comes again behind all the others, in another batch of writes, with a lesser v.
+    let mut file = "k,v,w\n0,,5\n".to_owned();
+    for values in ["9,1", "1,9"] {
+        (1..=3000).for_each(|k| file.push_str(&format!("{k},{values}\n")));
+    }
+    let path = world.path("t.csv");
+    std::fs::write(&path, file).unwrap();
+    assert_eq!(world.count(&format!("COPY t FROM '{path}'")).await, 6001);
+    let all = "SELECT concat_ws(',', v, w, count(*)) FROM t GROUP BY v, w ORDER BY v";
+    assert_eq!(world.column(all).await, ["1,9,3000", "7,5,1"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_header_fields_stand_as_the_list_or_the_table_has_them() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k int PRIMARY KEY, v text, w int)").await;
+    let path = world.path("t.csv");
+    for (columns, lines) in
+        [("", "1,a,10\n2,b,20\n"), ("(w, v, k)", "30,c,3\n"), ("(k, w)", "4,40\n")]
+    {
+        std::fs::write(&path, lines).unwrap();
+        let copy = format!("COPY t {columns} FROM '{path}' WITH (HEADER false)");
+        assert_eq!(world.count(&copy).await, lines.lines().count() as u64, "{copy}");
+    }
+    let rows = "SELECT * FROM t ORDER BY k";
+    world.run(&format!("COPY ({rows}) TO '{path}' WITH (HEADER false)")).await;
+    let wanted = "1,a,10\n2,b,20\n3,c,30\n4,,40\n";
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), wanted);
+    for (columns, file, says) in [
+        ("", "k,v,V\n5,a,b\n", "names column 'V' twice"),
+        ("(k, v)", "k,w\n5,50\n", "lacks column 'v'"),
+    ] {
+        std::fs::write(&path, file).unwrap();
+        let error = world.error(&format!("COPY t {columns} FROM '{path}'")).await;
+        assert!(error.message.contains(says), "{error}");
+    }
+    assert_eq!(world.column("SELECT count(*) FROM t").await, ["4"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn texts_of_any_characters_come_back_from_a_file() {
+    let texts = ["a\"b", "\"", "a,b;c", "two\nlines", "cr\rlf\r\n", " spaces ", "\t", "äöü €", "#"];
+    let world = World::new().await;
+    let rows = texts.iter().enumerate().map(|(k, text)| format!("({k}, '{text}')"));
+    let rows = rows.collect::<Vec<_>>().join(", ");
+    world.run("CREATE TABLE a (k int PRIMARY KEY, v text)").await;
+    world.run(&format!("INSERT INTO a VALUES {rows}")).await;
+    assert_eq!(world.column("SELECT v FROM a ORDER BY k").await, texts);
+    for (n, delimiter) in [",", ";", "\\t"].into_iter().enumerate() {
+        let path = world.path("a.csv");
+        world.run(&format!("COPY a TO '{path}' (DELIMITER '{delimiter}')")).await;
+        world.run(&format!("CREATE TABLE b{n} (k int PRIMARY KEY, v text)")).await;
+        world.run(&format!("COPY b{n} FROM '{path}' (DELIMITER '{delimiter}')")).await;
+        let back = world.column(&format!("SELECT v FROM b{n} ORDER BY k")).await;
+        assert_eq!(back, texts, "delimiter {delimiter}");
+    }
+}
+
 /// Rows are read while those before them are written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bad_row_far_into_a_parquet_file_is_named_and_what_stands_before_it_stays() {

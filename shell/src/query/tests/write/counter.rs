@@ -109,6 +109,10 @@ async fn what_does_not_count_is_refused_with_help() {
         ("UPDATE hits SET views = views + 1.5 WHERE site = 'a' AND day = 1", ""),
         ("UPDATE hits SET views = views + NULL WHERE site = 'a' AND day = 1", "null"),
         ("UPDATE hits SET views = views + 1 WHERE site = 'm' AND day = 1", "cannot take a step"),
+        (
+            "UPDATE hits SET views = views - (-9223372036854775807 - 1) WHERE site = 'a' AND day = 1",
+            "too long",
+        ),
         ("UPDATE hits USING TTL 5 SET views = views + 1 WHERE site = 'a' AND day = 1", "no TTL"),
         (
             "UPDATE hits USING TIMESTAMP 5 SET views = views + 1 WHERE site = 'a' AND day = 1",

@@ -11,3 +11,6 @@ mod expiry;
 mod schema;
 mod truncate;
 mod write;
+mod writing_copy;
+mod writing_definitions;
+mod writing_stamps;

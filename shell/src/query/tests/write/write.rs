@@ -388,3 +388,45 @@ async fn a_wrong_value_is_named_by_column_and_place() {
         world.run(&format!("INSERT INTO {ty}s VALUES (1, {})", over - 1)).await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_of_static_and_other_columns_is_of_both_in_each_partition() {
+    let world = table().await;
+    for (path, keys, count, wanted) in [
+        ("true", "pk = 5 AND a = 1 AND b = 1", 1, "5,1,1"),
+        ("false", "pk = 6 AND a = 1 AND b = 1", 1, "6,1,1"),
+        ("true", "pk IN (7, 8) AND a = 1 AND b IN (1, 2)", 4, "7,1,1 7,1,2 8,1,1 8,1,2"),
+    ] {
+        world.run(&format!("SET tidegate.short_path = {path}")).await;
+        let update = format!("UPDATE t SET v = 'v', w = 3, s = 's' WHERE {keys}");
+        assert_eq!(world.count(&update).await, count, "{update}");
+        let rows = format!(
+            "SELECT concat_ws(',', pk, a, b, v, w, s) FROM t WHERE {keys} ORDER BY pk, a, b"
+        );
+        let with = |values: &str| -> Vec<String> {
+            wanted.split(' ').map(|key| format!("{key}{values}")).collect()
+        };
+        assert_eq!(world.column(&rows).await, with(",v,3,s"), "{update}");
+        let delete = format!("DELETE v, s FROM t WHERE {keys}");
+        assert_eq!(world.count(&delete).await, count, "{delete}");
+        assert_eq!(world.column(&rows).await, with(",3"), "{delete}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_selected_row_that_cannot_be_written_is_named_by_its_number() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k bigint PRIMARY KEY, v bigint)").await;
+    // In the first batch, and in the second one.
+    for (bad, written) in [(3, "0"), (9001, "8192")] {
+        let text = format!(
+            "INSERT INTO t SELECT nullif(value, {bad}), value FROM generate_series(1, 10000) \
+             AS s(value)"
+        );
+        let error = world.error(&text).await;
+        let named = format!("row {bad}: column 'k'");
+        assert!(error.message.contains(&named), "{error}");
+        assert_eq!(world.column("SELECT count(*) FROM t").await, [written], "{error}");
+        world.run("TRUNCATE t").await;
+    }
+}
