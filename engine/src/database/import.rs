@@ -144,7 +144,7 @@ impl Database {
                     self.apply_many(moved).await?;
                 }
             }
-            let left_out = ended?.into_iter().next().unwrap_or_default();
+            let left_out: Vec<_> = ended?.into_iter().flatten().collect();
             let mut files = failed;
             files.extend(unknown);
             files.extend(names.into_iter().map(|name| {
