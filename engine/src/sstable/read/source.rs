@@ -51,7 +51,7 @@ struct SstableSource {
     /// Where damage is noted that the read goes on behind; without it damage ends the read.
     damage: Option<Rc<DamageLog>>,
     /// The place that was noted last.
-    noted: Option<(PathBuf, u64)>,
+    noted: Option<Box<(PathBuf, u64)>>,
     is_single: bool,
     is_flat: bool,
     announces: bool,
@@ -200,9 +200,9 @@ impl SstableSource {
         // Every block of a damaged page fails at the same place: a read has met it once.
         if let (Some(damage), Error::Corrupt(corruption)) = (&self.damage, error) {
             let place = (corruption.file.clone(), corruption.offset);
-            if self.noted.as_ref() != Some(&place) {
+            if self.noted.as_deref() != Some(&place) {
                 damage.add(error, true);
-                self.noted = Some(place);
+                self.noted = Some(Box::new(place));
             }
         }
         false
@@ -210,15 +210,20 @@ impl SstableSource {
 
     /// Begins a partition.
     async fn open(&mut self, entry: Entry, out: &mut VecDeque<Fragment>) -> Result<()> {
-        let layout = self.table.layout.clone();
-        let salvages = self.damage.is_some();
-        if !salvages {
-            let files = (&self.table.index, &mut self.data);
-            let front = Front::new(entry, false);
-            self.partition =
-                Some(PartitionReader::open(layout, front, &self.slice, files, out).await?);
-            return Ok(());
+        if self.damage.is_some() {
+            // Rare: a read that takes less memory is worth the allocation.
+            return Box::pin(self.open_any_way(entry, out)).await;
         }
+        let layout = self.table.layout.clone();
+        let files = (&self.table.index, &mut self.data);
+        let front = Front::new(entry, false);
+        self.partition = Some(PartitionReader::open(layout, front, &self.slice, files, out).await?);
+        Ok(())
+    }
+
+    /// As [`Self::open`], of a partition whose front may be damaged.
+    async fn open_any_way(&mut self, entry: Entry, out: &mut VecDeque<Fragment>) -> Result<()> {
+        let layout = self.table.layout.clone();
         self.data.set_careful(false);
         let before = out.len();
         // As it should be; by the promoted index alone; without it.
@@ -286,7 +291,7 @@ impl SstableSource {
                         Ok(Progress::Enough) => {}
                         Err(error @ Error::Corrupt(_)) if self.damage.is_some() => {
                             if !self.is_first_try(|source| &mut source.data, &error) {
-                                partition.salvage(&mut self.data, out).await?;
+                                Box::pin(partition.salvage(&mut self.data, out)).await?;
                                 self.data.set_careful(false);
                             }
                         }
