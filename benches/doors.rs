@@ -4,12 +4,15 @@
 //! time, and with many in flight. Beside it, in the same run, a bare ping-pong of two threads: what
 //! a hop costs where nothing is done behind it. SQL in process stands beside the library. Flight
 //! SQL is served by a child process. Beside it stands a bare tonic service, also a child, that
-//! answers the same calls from memory. CPU time is a process's, all threads together.
+//! answers the same calls from memory, and a node of Cassandra where there is a JDK. CPU time is a
+//! process's, all threads together.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark stops where it fails")]
 
 #[path = "doors/bare.rs"]
 mod bare;
+#[path = "doors/cassandra.rs"]
+mod cassandra;
 #[path = "doors/copy.rs"]
 mod copy;
 #[path = "doors/flight.rs"]
@@ -22,6 +25,9 @@ mod flight_client;
 mod frame;
 #[path = "doors/library.rs"]
 mod library;
+#[allow(dead_code, reason = "a group uses of the node what it needs")]
+#[path = "../tests/interop/node.rs"]
+mod node;
 #[path = "doors/ping_pong.rs"]
 mod ping_pong;
 #[allow(dead_code, reason = "a group uses of the server what it needs")]

@@ -1,10 +1,8 @@
 //! What Cassandra itself says of files that we wrote: its tools dump and verify them, a node takes
 //! them in and answers queries as we do.
 //!
-//! Apache Cassandra 5.0.5 comes from Maven Central, by `tests/interop/pom.xml`, once: the jars stay
-//! in `$TIDEGATE_INTEROP_CACHE`, or below the target directory. Without a JDK, or without Maven or
-//! a network where the jars are not there yet, the test says on stderr that it was skipped, and
-//! why. Files with counters are not among ours.
+//! `interop/node.rs` brings Apache Cassandra. Where it cannot, the test says on stderr that it was
+//! skipped, and why. Files with counters are not among ours.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
 
@@ -14,6 +12,8 @@ mod answer;
 mod answers;
 #[path = "replay/cql.rs"]
 mod cql;
+#[path = "interop/node.rs"]
+mod node;
 #[path = "skip.rs"]
 mod skip;
 #[path = "replay/statements.rs"]
@@ -22,40 +22,12 @@ mod statements;
 mod tables;
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use answer::{Json, run_in, succeeded};
 use answers::{Query, ask, assert_rows, reversed, run_script};
 use cql::Table;
-
-/// What the tools and the node need on Java 17: Cassandra looks into the JDK's own packages.
-const JAVA_FLAGS: &[&str] = &[
-    "-Xmx1g",
-    "-Djava.security.manager=allow",
-    "--add-exports",
-    "java.base/jdk.internal.misc=ALL-UNNAMED",
-    "--add-exports",
-    "java.base/jdk.internal.ref=ALL-UNNAMED",
-    "--add-exports",
-    "java.base/sun.nio.ch=ALL-UNNAMED",
-    "--add-exports",
-    "java.rmi/sun.rmi.registry=ALL-UNNAMED",
-    "--add-opens",
-    "java.base/sun.nio.ch=ALL-UNNAMED",
-    "--add-opens",
-    "java.base/java.io=ALL-UNNAMED",
-    "--add-opens",
-    "java.base/java.nio=ALL-UNNAMED",
-    "--add-opens",
-    "java.base/java.util.concurrent=ALL-UNNAMED",
-    "--add-opens",
-    "java.base/java.lang=ALL-UNNAMED",
-    "-Dcassandra-foreground=yes",
-    "-Dcassandra.ring_delay_ms=100",
-    "-Dcassandra.skip_wait_for_gossip_to_settle=0",
-];
+use node::sources;
 
 /// A table that was written and that Cassandra judges.
 struct Judged {
@@ -63,60 +35,6 @@ struct Judged {
     table: Table,
     create_cql: String,
     queries: Vec<Query>,
-}
-
-fn sources() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("tests/interop")
-}
-
-/// The test's own output is captured; this is for whoever runs it.
-#[expect(clippy::explicit_write, reason = "`eprintln!` is captured with the test's output")]
-fn say(text: &str) {
-    writeln!(std::io::stderr(), "interop: {text}").unwrap();
-}
-
-fn run(command: &mut Command) -> Result<(), String> {
-    let shown = format!("{command:?}");
-    let shown = shown.split(' ').next().unwrap_or_default().to_owned();
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.map_err(|error| format!("{shown}: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text);
-    let first = text.lines().find(|line| line.contains("ERROR")).or(text.lines().next());
-    Err(format!("{shown}: {}", first.unwrap_or("failed")))
-}
-
-/// The class path of Cassandra, whose jars are fetched where they are not there yet.
-fn cassandra() -> Result<String, String> {
-    run(Command::new("javac").arg("-version"))?;
-    run(Command::new("java").arg("-version"))?;
-    let cache = match std::env::var_os("TIDEGATE_INTEROP_CACHE") {
-        Some(cache) => PathBuf::from(cache),
-        None => Path::new(env!("CARGO_TARGET_TMPDIR")).join("interop"),
-    };
-    fs::create_dir_all(&cache).map_err(|error| format!("{}: {error}", cache.display()))?;
-    let pom = sources().join("pom.xml");
-    let (class_path, of) = (cache.join("class-path.txt"), cache.join("of-pom.xml"));
-    let is_current = fs::read(&of).is_ok_and(|known| known == fs::read(&pom).unwrap());
-    let there = fs::read_to_string(&class_path)
-        .ok()
-        .filter(|text| is_current && text.trim().split(':').all(|jar| Path::new(jar).exists()));
-    if let Some(text) = there {
-        return Ok(text.trim().to_owned());
-    }
-    say("fetching the jars of Apache Cassandra from Maven Central");
-    run(Command::new("mvn")
-        .args(["-q", "-B", "-f"])
-        .arg(&pom)
-        .arg(format!("-Dmaven.repo.local={}", cache.join("repository").display()))
-        .arg("dependency:build-classpath")
-        .arg(format!("-Dmdep.outputFile={}", class_path.display())))?;
-    fs::copy(&pom, &of).map_err(|error| error.to_string())?;
-    let text = fs::read_to_string(&class_path).map_err(|error| error.to_string())?;
-    Ok(text.trim().to_owned())
 }
 
 /// Writes the tables and says what is asked of each. Those of our own are compacted of two
@@ -171,41 +89,13 @@ fn data_file(path: &Path, table: &str) -> PathBuf {
     files[0].clone()
 }
 
-fn configure(work: &Path) {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let node = work.join("node");
-    let node = node.display();
-    let text = format!(
-        "cluster_name: interop\n\
-         num_tokens: 1\n\
-         partitioner: org.apache.cassandra.dht.Murmur3Partitioner\n\
-         commitlog_sync: periodic\n\
-         commitlog_sync_period: 10s\n\
-         endpoint_snitch: SimpleSnitch\n\
-         listen_address: 127.0.0.1\n\
-         rpc_address: 127.0.0.1\n\
-         storage_port: {port}\n\
-         start_native_transport: false\n\
-         auto_snapshot: false\n\
-         seed_provider:\n\
-         \x20 - class_name: org.apache.cassandra.locator.SimpleSeedProvider\n\
-         \x20   parameters: [{{seeds: \"127.0.0.1:{port}\"}}]\n\
-         data_file_directories: [{node}/data]\n\
-         commitlog_directory: {node}/commitlog\n\
-         saved_caches_directory: {node}/saved_caches\n\
-         hints_directory: {node}/hints\n\
-         cdc_raw_directory: {node}/cdc_raw\n"
-    );
-    fs::write(work.join("cassandra.yaml"), text).unwrap();
-}
-
 fn lines(items: impl IntoIterator<Item = String>) -> String {
     items.into_iter().map(|line| line + "\n").collect()
 }
 
 #[test]
 fn cassandra_takes_our_files_and_reads_in_them_what_we_read() {
-    let class_path = match cassandra() {
+    let class_path = match node::class_path() {
         Ok(class_path) => class_path,
         Err(reason) => {
             return skip::skip("Cassandra on our files", &reason);
@@ -233,7 +123,7 @@ fn cassandra_takes_our_files_and_reads_in_them_what_we_read() {
     ours.extend(ask(path, "", &texts));
 
     // What the Java side reads.
-    configure(&work);
+    node::configure(&work, None);
     let keyspace = "CREATE KEYSPACE fx WITH replication = \
                     {'class': 'SimpleStrategy', 'replication_factor': 1}";
     let ty = "CREATE TYPE fx.addr (street text, zip int, tags frozen<set<text>>)";
@@ -266,25 +156,13 @@ fn cassandra_takes_our_files_and_reads_in_them_what_we_read() {
 
 /// Compiles and runs the Java side.
 fn judge(work: &Path, class_path: &str) {
-    let classes = work.join("classes");
-    run(Command::new("javac")
-        .args(["-nowarn", "-cp", class_path, "-d"])
-        .arg(&classes)
-        .args([sources().join("Interop.java"), sources().join("Node.java")]))
-    .unwrap();
-    let output = Command::new("java")
-        .args(JAVA_FLAGS)
-        .arg(format!("-Dcassandra.config=file://{}", work.join("cassandra.yaml").display()))
-        .arg(format!("-Dcassandra.storagedir={}", work.join("node").display()))
-        .arg(format!(
-            "-Dlogback.configurationFile=file://{}",
-            sources().join("logback.xml").display()
-        ))
+    let of_ours = [sources().join("Interop.java"), sources().join("Node.java")];
+    let classes = node::compile(work, class_path, &of_ours).unwrap();
+    let output = node::java(work, "-Xmx1g")
         .arg("-cp")
         .arg(&classes)
         .args(["Interop".as_ref(), work.as_os_str()])
         .arg(format!("{}:{class_path}", classes.display()))
-        .stdin(Stdio::null())
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);

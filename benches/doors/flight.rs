@@ -26,6 +26,7 @@ use tidegate_engine::{Database, Options};
 use tonic::transport::Channel;
 
 use crate::bare::{self, Answers};
+use crate::cassandra::{self, Load};
 use crate::flight_client::batch;
 use crate::frame::table::VALUE_BYTES;
 use crate::frame::{Arguments, Row, Target, median, wall};
@@ -271,7 +272,13 @@ async fn bring_in(server: &Server, partitions: i64) {
     assert!(cached >= partitions * ROWS_PER_PARTITION, "{cached} rows are in the cache");
 }
 
-async fn print_point_reads(arguments: &Arguments, server: &Server, partitions: i64, here: &Path) {
+/// How many reads a second an exchange has is the answer.
+async fn print_point_reads(
+    arguments: &Arguments,
+    server: &Server,
+    partitions: i64,
+    here: &Path,
+) -> f64 {
     let mut client = raw(&server.address).await;
     let handle = prepare(&mut client, POINT).await.unwrap();
     let mut answers = execute(&mut client, &handle, (1, 1)).await;
@@ -306,6 +313,7 @@ async fn print_point_reads(arguments: &Arguments, server: &Server, partitions: i
         let baseline = Some(("bare tonic stream", baseline));
         Row { name, unit, figure, baseline, target }.print(arguments);
     }
+    rate
 }
 
 /// CPU of a server that nobody asks anything, in percent of a core.
@@ -344,7 +352,8 @@ pub async fn print(arguments: &Arguments) {
     let many = executemany(&server.address, 10_000).await;
     per_second("executemany, 10,000 rows, synced", many, 100_000.0);
     bring_in(&server, count / ROWS_PER_PARTITION).await;
-    print_point_reads(arguments, &server, count / ROWS_PER_PARTITION, directory.path()).await;
+    let partitions = count / ROWS_PER_PARTITION;
+    let exchange = print_point_reads(arguments, &server, partitions, directory.path()).await;
     print_idle(arguments, &server).await;
     // Neither scan begins with rows in the cache.
     server.stop();
@@ -356,4 +365,12 @@ pub async fn print(arguments: &Arguments) {
         let (name, baseline) = ("Flight scan to a client", Some(("in process", in_process)));
         Row { name, unit: "MB/s", figure: scanned, baseline, target }.print(arguments);
     }
+    let load = Load {
+        rows: count,
+        rows_per_partition: ROWS_PER_PARTITION,
+        clients: CLIENTS,
+        calls: arguments.scale(100_000, 1_000_000) / CLIENTS,
+        in_flight: IN_FLIGHT,
+    };
+    cassandra::print(arguments, exchange, load).await;
 }

@@ -35,16 +35,18 @@ pub async fn pace(due: &mut Duration, per_second: u32) {
     tokio::time::sleep(due.saturating_sub(wall())).await;
 }
 
+/// The value of the row of this number.
+pub fn value(row: i64) -> [u8; VALUE_BYTES] {
+    let mut value = [b'v'; VALUE_BYTES];
+    value[..8].copy_from_slice(&row.to_be_bytes());
+    value
+}
+
 /// So many rows from number `first` on, as a client sends them.
 pub fn batch((first, count): (i64, i64), rows_per_partition: i64) -> RecordBatch {
     let numbers = || first..first + count;
     let pk = Int64Array::from_iter_values(numbers().map(|row| row / rows_per_partition));
     let ck = Int64Array::from_iter_values(numbers().map(|row| row % rows_per_partition));
-    let value = |row: i64| {
-        let mut value = [b'v'; VALUE_BYTES];
-        value[..8].copy_from_slice(&row.to_be_bytes());
-        value
-    };
     let v = BinaryArray::from_iter_values(numbers().map(value));
     let columns: [(&str, ArrayRef); 3] =
         [("pk", Arc::new(pk)), ("ck", Arc::new(ck)), ("v", Arc::new(v))];
