@@ -172,6 +172,10 @@ fn a_batch_stops_at_the_first_error_and_says_where() {
     let caret = message.lines().find(|line| line.contains('^')).expect("a caret");
     let source = message.lines().find(|line| line.contains("  2, nonsense")).expect("the line");
     assert_eq!(caret.find('^'), source.find("nonsense"), "{message}");
+    // So it does where it is told to leave.
+    let script = "SELECT 1 AS a;\n.quit\nSELECT 2 AS b;\n";
+    let output = run_stdin(directory.path(), &["--mode", "csv"], script);
+    assert_eq!((out(&output).as_str(), output.status.code()), ("a\n1\n", Some(0)));
 }
 
 #[test]
@@ -509,4 +513,50 @@ fn few_descriptors_are_enough_for_many_files() {
         assert_eq!((read.status.code(), err(&read)), (Some(0), String::new()), "{}", out(&read));
         assert_eq!(out(&read).matches("40").count(), 4, "{}", out(&read));
     }
+}
+
+/// SQL on files works on a database of its own, which is gone afterwards.
+#[test]
+fn sql_on_files_leaves_damaged_ones_out_when_told_to_and_nothing_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let files = here.join("simple_none");
+    std::fs::create_dir(&files).unwrap();
+    let from = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/sstables/me/simple_none");
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        for name in [name.replace("me-1-", "me-2-"), name] {
+            std::fs::copy(entry.path(), files.join(name)).unwrap();
+        }
+    }
+    std::fs::write(files.join("me-2-big-Statistics.db"), b"no statistics").unwrap();
+    let tool = |arguments: &[&str]| {
+        let mut command = program(here);
+        command.env("TMPDIR", here).args(["--mode", "csv", "sstable"]).args(arguments);
+        command.stdin(Stdio::null()).output().unwrap()
+    };
+    let (count, folder) = ("SELECT count(*) AS n FROM simple_none", files.to_str().unwrap());
+    let refused = tool(&["query", count, folder]);
+    assert_eq!((refused.status.code(), out(&refused).as_str()), (Some(1), ""));
+    assert!(err(&refused).contains("me-2-big-Statistics.db"), "{}", err(&refused));
+    let told = tool(&["query", "--skip-damaged", count, folder]);
+    assert_eq!((told.status.code(), out(&told).as_str()), (Some(0), "n\n3000\n"), "{}", err(&told));
+    assert!(err(&told).contains("left out: "), "{}", err(&told));
+    let wrong = tool(&["query", "--skip-damaged", "SELECT nonsense", folder]);
+    assert_eq!(wrong.status.code(), Some(1));
+    for entry in std::fs::read_dir(here).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(!name.starts_with("tidegate-query"), "{name} is left behind");
+    }
+
+    // A file that is named twice is one, and a folder without any is wrong.
+    let sound = files.join("me-1-big-Data.db");
+    let sound = sound.to_str().unwrap();
+    let verified = tool(&["verify", sound, sound]);
+    assert_eq!(verified.status.code(), Some(0), "{}", err(&verified));
+    assert_eq!(out(&verified).matches(": sound (").count(), 1, "{}", out(&verified));
+    let empty = tool(&["verify", here.to_str().unwrap()]);
+    assert_eq!(empty.status.code(), Some(1));
+    assert!(err(&empty).contains("holds no SSTable"), "{}", err(&empty));
 }

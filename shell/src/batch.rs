@@ -173,13 +173,84 @@ fn comments(between: &str) -> impl Iterator<Item = &str> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::io::Write;
+    use std::path::Path;
+    use std::sync::{Arc, Mutex};
+
+    use tidegate_engine::{Database, Options};
+
     use super::*;
+    use crate::output::Mode;
+    use crate::query::QueryMemory;
+
+    /// What a session has printed.
+    #[derive(Clone, Default)]
+    pub(crate) struct Printed(Arc<Mutex<Vec<u8>>>);
+
+    impl Printed {
+        /// All since the last call.
+        pub(crate) fn take(&self) -> String {
+            String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap()
+        }
+    }
+
+    impl Write for Printed {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A session on a database of its own, which prints CSV.
+    pub(crate) async fn session(directory: &Path, printed: &Printed) -> Session {
+        let options = Options { shards: Some(1), ..Options::new(directory) };
+        let database = Database::open(options).await.unwrap();
+        let out = Box::new(printed.clone());
+        let mut session = Session::new(database, QueryMemory::new(None), out).unwrap();
+        session.mode = Mode::Csv;
+        session
+    }
 
     #[test]
     fn comments_stand_above_their_statement() {
         let found: Vec<&str> = comments("; -- tail\n\n-- one\n  -- two\n").collect();
         assert_eq!(found, ["-- one", "-- two"]);
         assert_eq!(comments("-- head\n").collect::<Vec<_>>(), ["-- head"]);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn nothing_runs_behind_a_failure_or_the_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let printed = Printed::default();
+        let mut session = session(&directory.path().join("data"), &printed).await;
+        let file = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            Input::File(path)
+        };
+        let text = |text: &str| Input::Text(text.to_owned());
+        for (first, code, wanted) in [
+            (text("SELECT 1 AS a; SELECT 2 AS b"), 0, "a\n1\nb\n2\nz\n9\n"),
+            (text("SELECT 1 AS a; SELECT nonsense; SELECT 2 AS b"), EXIT_FAILED, "a\n1\n"),
+            (text("SELECT 1 AS a;\n.nonsense\nSELECT 2 AS b"), EXIT_FAILED, "a\n1\n"),
+            (text("SELECT 1 AS a;\n.quit\nSELECT 2 AS b"), 0, "a\n1\n"),
+            (text("-- nothing"), 0, "z\n9\n"),
+            (text(".mode json\nSELECT 1 AS a"), 0, "{\"a\":1}\n{\"z\":9}\n"),
+            (file("sound.sql", "SELECT 1 AS a;\n"), 0, "a\n1\nz\n9\n"),
+            (file("wrong.sql", "SELECT 1 AS a; SELECT nonsense;"), EXIT_FAILED, "a\n1\n"),
+            (file("quits.sql", "SELECT 1 AS a;\nquit\nSELECT 2 AS b"), 0, "a\n1\n"),
+            (Input::File(directory.path().join("absent.sql")), EXIT_FAILED, ""),
+        ] {
+            session.mode = Mode::Csv;
+            let inputs = [first, text("SELECT 9 AS z")];
+            assert_eq!(run(&mut session, &inputs).await, code, "{inputs:?}");
+            assert_eq!(printed.take(), wanted, "{inputs:?}");
+        }
+        session.database().close().await.unwrap();
     }
 }

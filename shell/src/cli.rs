@@ -488,6 +488,16 @@ mod tests {
         assert_eq!(parse_size("4096"), Ok(4096));
         assert_eq!(parse_size("64MiB"), Ok(64 << 20));
         assert_eq!(parse_size("1.5k"), Ok(1536));
+        for (text, bytes) in [
+            ("7b", 7),
+            ("1KB", 1 << 10),
+            ("2m", 2 << 20),
+            ("3 MiB", 3 << 20),
+            ("1G", 1 << 30),
+            ("1.5gib", 3 << 29),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
         for wrong in ["", "MiB", "-1", "0", "5 apples", "1e9G"] {
             assert!(parse_size(wrong).is_err(), "{wrong}");
         }
@@ -551,5 +561,119 @@ mod tests {
             let refused = parse(arguments).unwrap_err().to_string();
             assert!(refused.contains(wanted), "{arguments:?}: {refused}");
         }
+    }
+
+    #[test]
+    fn every_option_of_the_engine_reaches_its_place() {
+        let set = "--data d --shards 3 --io blocking --durability periodic:7 --memory 2GiB \
+                   --cache-bytes 5MiB --memtable-bytes 6MiB --query-memory 70MiB \
+                   --commitlog-bytes 600MiB --tombstones-max 40 --tombstones-warn 9";
+        let set: Vec<&str> = set.split_whitespace().collect();
+        let cli = parse(&set).unwrap();
+        let memory = cli.memory_plan().unwrap();
+        assert_eq!((memory.total, memory.queries), (2 << 30, 70 << 20));
+        let options = cli.database.options(&memory);
+        assert_eq!((options.directory, options.shards), (PathBuf::from("d"), Some(3)));
+        assert_eq!(options.backend, Backend::Blocking);
+        assert_eq!(options.durability, Durability::Periodic { ms: 7 });
+        assert_eq!((options.cache_bytes, options.memtable_bytes), (5 << 20, 6 << 20));
+        assert_eq!(options.commitlog_bytes, 600 << 20);
+        assert_eq!(options.read_memory_bytes, memory.reads as u64);
+        assert_eq!(options.tombstones, TombstoneLimits { warn: 9, max: 40 });
+        assert!(options.policy_compiler.is_some());
+        // Memtables may take twice that.
+        assert_eq!(cli.database.memory_bytes(&memory), (3 * (5 + 2 * 6)) << 20);
+
+        // What the help says of those that are not given.
+        let tombstones = |arguments: &[&str]| {
+            let cli = parse(arguments).unwrap();
+            cli.database.options(&cli.memory_plan().unwrap()).tombstones
+        };
+        let own = TombstoneLimits { warn: 1000, max: 100_000 };
+        assert_eq!(tombstones(&[]), own);
+        assert_eq!(tombstones(&["--tombstones-max", "0"]), TombstoneLimits { max: 0, ..own });
+        assert_eq!(tombstones(&["--tombstones-warn", "0"]), TombstoneLimits { warn: 0, ..own });
+        let cli = parse(&[]).unwrap();
+        assert_eq!((cli.timing, cli.mode), (Switch::On, None));
+        assert_eq!(cli.database.durability, Durability::Sync);
+    }
+
+    #[test]
+    fn what_is_served_is_what_was_asked_for() {
+        let listen = |text: &str| {
+            let arguments: Vec<&str> = text.split_whitespace().collect();
+            let cli = parse(&[&["serve"], &arguments[..]].concat()).unwrap();
+            let Some(Action::Serve(serve)) = cli.action else { panic!("it serves") };
+            serve.listen()
+        };
+        let own = listen("").unwrap();
+        assert_eq!((own.clients.to_string().as_str(), own.metrics), ("127.0.0.1:31337", None));
+        assert!(own.tls.is_none() && own.snapshots.is_none() && own.ticket_key.is_none());
+        assert!(own.advertised.is_none() && !own.insecure);
+        let set = "--listen [::1]:7 --metrics localhost:8 --tls-cert c --tls-key k \
+                   --tls-client-ca a --snapshots s --ticket-key t --insecure \
+                   --advertise grpc+tls://db:1 --streams-max 9";
+        let set = listen(set).unwrap();
+        assert_eq!(set.clients.to_string(), "[::1]:7");
+        assert_eq!(set.metrics.unwrap().to_string(), "127.0.0.1:8");
+        let tls = set.tls.unwrap();
+        assert_eq!((tls.certificate, tls.key), (PathBuf::from("c"), PathBuf::from("k")));
+        assert_eq!(tls.client_authority, Some(PathBuf::from("a")));
+        let folders = (set.snapshots, set.ticket_key);
+        assert_eq!(folders, (Some(PathBuf::from("s")), Some(PathBuf::from("t"))));
+        assert!(set.insecure && set.limits.streams == 9);
+        assert_eq!(set.advertised.as_deref(), Some("grpc+tls://db:1"));
+        for (text, wanted) in [
+            ("--advertise grpc+tls://db:1", "grpc+tls://db:1 wants TLS"),
+            ("--advertise grpc://db:1 --tls-cert c --tls-key k", "speaks TLS alone"),
+            ("--advertise grpc+tcp://db:1 --tls-cert c --tls-key k", "speaks TLS alone"),
+        ] {
+            let told = listen(text).unwrap_err();
+            assert!(told.contains(wanted), "{text}: {told}");
+        }
+    }
+
+    #[test]
+    fn limits_of_connections_have_ends_that_can_be_reached() {
+        for (option, least, most, beyond) in [
+            ("--message-bytes-max", "64KiB", "1GiB", ["65535", "1073741825"]),
+            ("--keepalive", "1s", "8760h", ["999ms", "8761h"]),
+            ("--idle-timeout", "1s", "8760h", ["999ms", "8761h"]),
+            ("--streams-max", "1", "65536", ["0", "65537"]),
+        ] {
+            for end in [least, most] {
+                assert!(parse(&["serve", option, end]).is_ok(), "{option} {end}");
+            }
+            for wrong in beyond {
+                assert!(parse(&["serve", option, wrong]).is_err(), "{option} {wrong}");
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_have_ends_that_can_be_reached_and_parameters_a_name() {
+        let replay = ["plugin", "replay", "lru", "--trace", "t"];
+        for (command, option, most, beyond) in [
+            (&replay[..0], "--shards", "256", "257"),
+            (&replay[..], "--ahead", "32", "33"),
+            (&replay[..], "--batch", "256", "257"),
+        ] {
+            let is_taken = |number| parse(&[command, &[option, number]].concat()).is_ok();
+            assert!(is_taken("1") && is_taken(most), "{option}");
+            assert!(!is_taken("0") && !is_taken(beyond) && !is_taken("x"), "{option}");
+        }
+        let command = |arguments: &[&str]| match parse(arguments).unwrap().action {
+            Some(Action::Plugin { command }) => command,
+            other => panic!("{other:?}"),
+        };
+        let PluginCommand::Replay(own) = command(&replay) else { panic!("it replays") };
+        assert_eq!((own.ahead, own.batch, own.seed), (1, 256, 1));
+        assert!(own.capacities.is_empty() && own.format.is_none() && !own.plot);
+        let check = ["plugin", "check", "p.wasm", "--param", "a=1", "--param", " b = x=y "];
+        let PluginCommand::Check(own) = command(&check) else { panic!("it checks") };
+        let wanted = [("a", "1"), ("b", "x=y")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+        assert_eq!(own.params, wanted);
+        let wrong = parse(&["plugin", "check", "p.wasm", "--param", "a"]).unwrap_err().to_string();
+        assert!(wrong.contains("write name=value"), "{wrong}");
     }
 }

@@ -261,4 +261,47 @@ mod tests {
         let error = MemoryPlan::new(little, 2, None).unwrap_err();
         assert!(error.contains("--memory 10 MiB is too little"), "{error}");
     }
+
+    #[test]
+    fn memtables_that_are_asked_for_count_twice_for_each_shard() {
+        let others = CACHE_BYTES_MIN
+            + READS_BYTES_MIN
+            + QUERIES_BYTES_MIN
+            + CONNECTIONS_BYTES_MIN
+            + TICKETS_BYTES_MIN;
+        let divided = |total, memtable, shards| {
+            let (total, memtable) = (Some(total), Some(memtable));
+            let wishes = MemoryWishes { total, memtable, ..MemoryWishes::default() };
+            MemoryPlan::new(wishes, shards, None)
+        };
+        // Nothing is left over.
+        let exact = divided(others + 100 * MIB, 50 * MIB, 1).unwrap();
+        assert_eq!((exact.memtable, exact.cache), (50 * MIB, CACHE_BYTES_MIN), "{exact:?}");
+        assert_eq!(sum(&exact, 1), exact.total, "{exact:?}");
+        for (total, memtable, shards) in [
+            (others + 100 * MIB - 1, 50 * MIB, 1),
+            (others + 100 * MIB, 50 * MIB + 1, 1),
+            (1 << 30, 300 * MIB, 2),
+        ] {
+            let told = divided(total, memtable, shards).unwrap_err();
+            let option = format!("MiB, twice for each of {shards} shards take ");
+            assert!(told.contains("--memtable-bytes ") && told.contains(&option), "{told}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_told_in_the_largest_unit_that_they_fill() {
+        for (bytes, wanted) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1 KiB"),
+            (MIB - 1, "1023 KiB"),
+            (MIB, "1 MiB"),
+            (1024 * MIB - 1, "1023 MiB"),
+            (1024 * MIB, "1.0 GiB"),
+            (1536 * MIB, "1.5 GiB"),
+        ] {
+            assert_eq!(Bytes(bytes).to_string(), wanted);
+        }
+    }
 }

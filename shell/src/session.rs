@@ -407,6 +407,8 @@ fn in_words(elapsed: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_engine::Options;
+
     use super::*;
     use crate::query::Span;
 
@@ -431,5 +433,58 @@ mod tests {
         let at = |line, column| QueryError::invalid("m").at(Span { line, column, length: 1 });
         assert_eq!(shift(at(1, 8), source, start).span, at(2, 10).span);
         assert_eq!(shift(at(2, 3), source, start).span, at(3, 3).span);
+    }
+
+    /// The result may come in several batches.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn more_rows_are_told_of_only_where_there_are_more() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(Options::new(directory.path().join("data"))).await.unwrap();
+        let session = query::Session::new(database, SessionOptions::default()).unwrap();
+        let text = "SELECT 7 AS x UNION ALL SELECT 7 AS x UNION ALL SELECT 7 AS x";
+        let statement = query::split(text).unwrap().remove(0);
+        for (rows, shown, line) in [
+            (RowLimit::First(1), 1, "first 1 row; there are more, and .rows all shows them"),
+            (RowLimit::First(2), 2, "first 2 rows; there are more, and .rows all shows them"),
+            (RowLimit::First(3), 3, "3 rows"),
+            (RowLimit::First(4), 3, "3 rows"),
+            (RowLimit::All, 3, "3 rows"),
+        ] {
+            let shape = Shape { mode: Mode::Csv, page: None, rows };
+            let (mut out, mut table) = (Vec::<u8>::new(), None);
+            let summary = print_outcome(&session, &statement, shape, &mut out, &mut table).await;
+            let Ok(summary) = summary else { panic!("{rows:?}: the query fails") };
+            assert_eq!(summary.line(None), line, "{rows:?}");
+            let (mut printer, count) = table.expect("rows were printed");
+            printer.finish(&mut out).unwrap();
+            assert_eq!(count, shown, "{rows:?}");
+            let lines = String::from_utf8(out).unwrap().lines().skip(1).count() as u64;
+            assert_eq!(lines, shown, "{rows:?}");
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn programs_get_the_same_columns_whatever_is_decided() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(Options::new(directory.path().join("data"))).await.unwrap();
+        let session = query::Session::new(database, SessionOptions::default()).unwrap();
+        session.execute("CREATE TABLE t (k int PRIMARY KEY, v int)").await.unwrap();
+        let mut printed = Vec::new();
+        for (k, mode) in [(1, Mode::Csv), (1, Mode::Csv), (2, Mode::Table), (2, Mode::Table)] {
+            let text = format!("INSERT INTO t (k, v) VALUES ({k}, 7) IF NOT EXISTS");
+            let statement = query::split(&text).unwrap().remove(0);
+            let shape = Shape { mode, page: None, rows: RowLimit::All };
+            let (mut out, mut table) = (Vec::<u8>::new(), None);
+            let summary = print_outcome(&session, &statement, shape, &mut out, &mut table).await;
+            assert!(matches!(summary, Ok(Summary::Rows(1))), "{text}");
+            let (mut printer, _) = table.expect("the answer was printed");
+            printer.finish(&mut out).unwrap();
+            printed.push(String::from_utf8(out).unwrap());
+        }
+        assert_eq!(printed[0], "[applied],k,v\ntrue,,\n");
+        assert_eq!(printed[1], "[applied],k,v\nfalse,1,7\n");
+        // People see no columns that say nothing.
+        assert!(printed[2].contains("true") && !printed[2].contains('v'), "{}", printed[2]);
+        assert!(printed[3].contains("false") && printed[3].contains('7'), "{}", printed[3]);
     }
 }

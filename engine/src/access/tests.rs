@@ -1,6 +1,6 @@
 //! Who may do what, as tables.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::admission::{LevelId, LevelOptions, ServiceLevel, Workload};
@@ -166,4 +166,45 @@ fn levels_of_several_roles_are_merged_option_by_option() {
         assert_eq!(merged.level.value, whose);
     }
     assert_eq!(effective([]), None);
+}
+
+#[test]
+fn a_token_is_not_shown_and_holds_until_it_expires() {
+    let token = |expires_us| {
+        let digest = "secret".to_owned();
+        AccessToken { digest, created_us: 1000, expires_us }
+    };
+    for (expires_us, now_us, holds) in [
+        (None, i64::MAX, true),
+        (Some(5_000_000), 4_999_999, true),
+        (Some(5_000_000), 5_000_000, false),
+        (Some(5_000_000), i64::MAX, false),
+    ] {
+        assert_eq!(token(expires_us).holds_at(now_us), holds, "{expires_us:?} at {now_us}");
+    }
+    let tokens = [("brief", Some(5_000_000)), ("long", None)];
+    let tokens = tokens.map(|(name, expires_us)| (name.to_owned(), token(expires_us)));
+    let role = Role { tokens: BTreeMap::from(tokens), ..Role::default() };
+    assert!(!format!("{role:?}").contains("secret"), "{role:?}");
+    let kept = serde_json::to_string(&role).unwrap();
+    assert_eq!(serde_json::from_str::<Role>(&kept).unwrap(), role);
+}
+
+#[test]
+fn a_level_that_goes_is_taken_from_those_that_have_it_only() {
+    let with = |level: Option<&str>, login| Role {
+        service_level: level.map(str::to_owned),
+        options: RoleOptions { login, ..RoleOptions::default() },
+        ..Role::default()
+    };
+    let named = [("a", Some("fast")), ("b", Some("slow")), ("c", None), ("d", Some("fast"))];
+    let mut roles = all(named.map(|(name, level)| (name, with(level, name == "b"))).to_vec());
+    roles.forget_level("fast");
+    let left: Vec<Option<&str>> =
+        roles.iter().map(|(_, role)| role.service_level.as_deref()).collect();
+    assert_eq!(left, [None, Some("slow"), None, None]);
+    // Somebody may come as one of them only.
+    assert!(roles.has_logins() && roles.login("b").is_some() && roles.login("a").is_none());
+    roles.remove("b");
+    assert!(!roles.has_logins() && roles.len() == 3);
 }

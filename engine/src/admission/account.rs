@@ -132,3 +132,48 @@ impl Drop for BufferCharge {
         self.set(0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+    use crate::scoped::scoped;
+
+    type Changes = Rc<RefCell<Vec<(u64, u64)>>>;
+
+    impl Keeper for Changes {
+        fn change(&self, before: u64, after: u64) {
+            self.borrow_mut().push((before, after));
+        }
+
+        fn set_computes(&self, _: bool) {}
+    }
+
+    #[test]
+    fn a_buffer_stays_on_the_account_of_the_read_that_filled_it_first() {
+        let (told, other_told) = (Changes::default(), Changes::default());
+        let account = Account::new(Box::new(told.clone()));
+        let other = Account::new(Box::new(other_told.clone()));
+        let mut charge = BufferCharge::default();
+        // Work that is no read has no account.
+        charge.set(50);
+        let during = |account: &Rc<Account>, charge: &mut BufferCharge, bytes| {
+            let polled = scoped(async { charge.set(bytes) }, on_account(account.clone()));
+            assert!(polled.now_or_never().is_some());
+        };
+        during(&account, &mut charge, 100);
+        during(&account, &mut charge, 100);
+        during(&other, &mut charge, 300);
+        charge.set(200);
+        assert_eq!((account.bytes(), other.bytes()), (200, 0));
+        let mut second = BufferCharge::default();
+        during(&account, &mut second, 7);
+        assert_eq!(account.bytes(), 207);
+        drop((charge, second));
+        assert_eq!((account.bytes(), other.bytes()), (0, 0));
+        let wanted = [(0, 100), (100, 300), (300, 200), (0, 7), (200, 0), (7, 0)];
+        assert_eq!(*told.borrow(), wanted);
+        assert!(other_told.borrow().is_empty());
+    }
+}

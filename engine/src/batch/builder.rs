@@ -418,6 +418,8 @@ impl Columns {
 mod tests {
     use super::super::tests::table;
     use super::*;
+    use crate::mutation::Liveness;
+    use crate::schema::token::key_with_token;
 
     #[test]
     fn rows_pass_unjudged_where_few_are_left_out() {
@@ -439,5 +441,32 @@ mod tests {
         // What comes behind may be worth it again.
         let again = judged(10 * stretch, 2);
         assert!(again > 9 * stretch, "{again} are judged");
+    }
+
+    #[test]
+    fn partitions_of_owned_ranges_are_kept_to_both_their_ends() {
+        let schema = table(&DataType::Int);
+        let row = Row { liveness: Some(Liveness::at(1)), ..Row::default() };
+        let flat = FlatRow::row(b"", &row);
+        let flats = [&flat];
+        let kept = |ranges: Option<&[(i64, i64)]>, token: i64| {
+            let owned = |ranges: &[(i64, i64)]| -> Arc<[(Token, Token)]> {
+                ranges.iter().map(|(first, last)| (Token(*first), Token(*last))).collect()
+            };
+            let builder = BatchBuilder::new(schema.clone(), &[ColumnId(1)], 0);
+            let mut builder = builder.owned(ranges.map(owned));
+            let partition = Rc::new(PartitionKey::from_bytes(key_with_token(Token(token), 0)));
+            let content = LiveContent::Flat(&flats);
+            builder.push(LiveRows { partition: &partition, content, static_row: None }).unwrap();
+            builder.rows() == 1
+        };
+        let ranges = [(-100, -50), (0, 0), (10, i64::MAX)];
+        for token in [-100, -75, -50, 0, 10, 11, i64::MAX] {
+            assert!(kept(Some(&ranges), token), "{token} is in one of them");
+        }
+        for token in [i64::MIN + 1, -101, -49, -1, 1, 9] {
+            assert!(!kept(Some(&ranges), token), "{token} is in none of them");
+        }
+        assert!(kept(None, 5) && !kept(Some(&[]), 5));
     }
 }

@@ -163,3 +163,81 @@ fn field(schema: &TableSchema, id: ColumnId) -> Field {
     }
     Field::new(&column.name, arrow_type(&column.ty), nullable).with_metadata(metadata)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::{ClusteringOrder, Column, TableId, TableOptions};
+
+    #[test]
+    fn a_column_that_is_made_for_a_type_holds_all_of_its_values() {
+        let list = |ty: ArrowType| Arc::new(Field::new_list_field(ty, true));
+        let ints = || DataType::list_of(DataType::Int);
+        let map = DataType::map_of(DataType::Text, DataType::Int);
+        let names = ArrowType::Dictionary(Box::new(ArrowType::Int8), Box::new(ArrowType::Utf8));
+        let cases = [
+            (ArrowType::Int8, Some(DataType::TinyInt)),
+            (ArrowType::UInt8, Some(DataType::SmallInt)),
+            (ArrowType::UInt16, Some(DataType::Int)),
+            (ArrowType::UInt32, Some(DataType::BigInt)),
+            (ArrowType::UInt64, None),
+            (ArrowType::Decimal256(50, 3), Some(DataType::Decimal { precision: 50, scale: 3 })),
+            (ArrowType::FixedSizeBinary(16), Some(DataType::Blob)),
+            (ArrowType::Time32(TimeUnit::Second), Some(DataType::Time)),
+            (ArrowType::Timestamp(TimeUnit::Second, None), Some(DataType::Timestamp)),
+            (ArrowType::Interval(IntervalUnit::MonthDayNano), Some(DataType::Duration)),
+            (ArrowType::Interval(IntervalUnit::YearMonth), None),
+            (names, Some(DataType::Text)),
+            (ArrowType::LargeList(list(ArrowType::UInt16)), Some(ints().frozen())),
+            (ArrowType::FixedSizeList(list(ArrowType::Int32), 3), Some(ints().frozen())),
+            (ArrowType::List(list(arrow_type(&ints()))), Some(DataType::list_of(ints()).frozen())),
+            (ArrowType::List(list(ArrowType::UInt64)), None),
+            (arrow_type(&map), Some(map.frozen())),
+            (arrow_type(&DataType::tuple_of([DataType::Int])), None),
+        ];
+        for (ty, wanted) in cases {
+            assert_eq!(column_type(&ty), wanted, "{ty}");
+        }
+    }
+
+    #[test]
+    fn fields_say_what_columns_are_and_whether_they_may_be_null() {
+        let column = |name: &str, kind| Column { name: name.into(), ty: DataType::Int, kind };
+        let order = ClusteringOrder::Descending;
+        let mut schema = TableSchema {
+            id: TableId(1),
+            keyspace: "ks".into(),
+            name: "t".into(),
+            columns: vec![
+                column("q", ColumnKind::PartitionKey { position: 1 }),
+                column("p", ColumnKind::PartitionKey { position: 0 }),
+                column("a", ColumnKind::ClusteringKey { position: 0, order }),
+                column("b", ColumnKind::ClusteringKey { position: 1, order }),
+                column("v", ColumnKind::Regular),
+                column("s", ColumnKind::Static),
+            ],
+            options: TableOptions::default(),
+            drops: Vec::new(),
+        };
+        let ids = [5, 4, 3, 2, 1, 0].map(ColumnId);
+        let nullable = |schema: &TableSchema| {
+            let arrow = arrow_schema(schema, &ids);
+            let fields = arrow.fields().iter().filter(|field| field.is_nullable());
+            fields.map(|field| field.name().as_str()).collect::<String>()
+        };
+        assert_eq!(nullable(&schema), "svba", "a partition may have its static columns alone");
+        let arrow = arrow_schema(&schema, &ids);
+        let said = |what: &str| {
+            let said = arrow.fields().iter().map(|field| field.metadata().get(what).cloned());
+            said.map(Option::unwrap_or_default).collect::<Vec<String>>().join(" ")
+        };
+        assert_eq!(said("tidegate.key"), "    0/2 1/2");
+        assert_eq!(said("tidegate.type"), "int int int int int int");
+        let kinds = "static regular clustering_key clustering_key partition_key partition_key";
+        assert_eq!(said("tidegate.kind"), kinds);
+        schema.columns[5].kind = ColumnKind::Regular;
+        assert_eq!(nullable(&schema), "sv");
+        schema.options.has_partial_keys = true;
+        assert_eq!(nullable(&schema), "svb", "the last values of a key may be missing");
+    }
+}

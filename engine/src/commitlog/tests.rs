@@ -3,6 +3,7 @@
 mod crash;
 mod damage;
 mod early;
+mod full;
 mod time;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,8 @@ use crate::schema::{ColumnId, PartitionKey, TableId};
 
 const SEGMENT_BYTES: usize = 16 * BLOCK_BYTES;
 const START_US: i64 = 5_000_000;
+/// Far more turns than all operations of a disk without delays take.
+const TURNS_MAX: usize = 10_000;
 
 /// Runs a test body as a shard would.
 fn run<T>(body: impl Future<Output = T>) -> T {
@@ -68,6 +71,18 @@ async fn append(log: &Rc<Commitlog>, mutation: &Mutation) -> Result<ReplayPositi
     let (position, done) = log.append(mutation)?;
     done.await?;
     Ok(position)
+}
+
+/// What `work` comes to. Panics where it waits for ever.
+async fn ended<T>(what: &str, work: impl Future<Output = T>) -> T {
+    let mut work = std::pin::pin!(work);
+    for _ in 0..TURNS_MAX {
+        if let std::task::Poll::Ready(ended) = futures::poll!(work.as_mut()) {
+            return ended;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("{what} waits for ever");
 }
 
 type Records = Vec<(ReplayPosition, Mutation)>;
@@ -551,6 +566,9 @@ fn a_full_disk_fails_appends_until_there_is_room() {
         run(async {
             let disk = SimulatedDisk::new(1);
             let log = open(&disk, durability).await;
+            let append = async |log: &Rc<Commitlog>, record: &Mutation| {
+                ended("a record", append(log, record)).await
+            };
             let full = Faults {
                 capacity_bytes: Some(2 * SEGMENT_BYTES as u64 + 4096),
                 ..Faults::default()
@@ -609,7 +627,7 @@ fn behind_a_segment_that_could_not_be_made_no_file_stays_and_records_share_the_n
             let records = (0..60).map(|number| log.append(&mutation(1, number, 3000)).unwrap());
             let waiting: Vec<_> = records.collect();
             for (_, done) in waiting {
-                let written = done.await;
+                let written = ended("a record", done).await;
                 assert!(written.is_ok() || written.as_ref().unwrap_err().is_disk_full());
             }
             disk.set_faults(Faults::default());

@@ -515,6 +515,43 @@ mod tests {
         });
     }
 
+    async fn opened(disk: &OpenFiles, path: &Path, options: OpenOptions) -> Result<()> {
+        disk.open(path, options).await.map(drop)
+    }
+
+    #[test]
+    fn every_operation_that_needs_a_descriptor_waits_for_one() {
+        run(async {
+            let simulated = SimulatedDisk::new(7);
+            let disk = bounded(simulated.shared(), 100);
+            let folder = Path::new("/files");
+            disk.create_directories(folder).await.unwrap();
+            let (path, new) = (make(&*disk, 1).await, folder.join("new"));
+            let write = OpenOptions { access: Access::ReadWrite, data_sync: false };
+            let read = opened(&disk, &path, OpenOptions::READ).boxed_local();
+            let create = opened(&disk, &new, OpenOptions::CREATE).boxed_local();
+            let list = async { disk.list(folder).await.map(drop) }.boxed_local();
+            let operations: [(&str, LocalBoxFuture<'_, Result<()>>); 5] = [
+                ("opening for reading", read),
+                ("opening for writing", opened(&disk, &path, write).boxed_local()),
+                ("making", create),
+                ("listing", list),
+                ("syncing a folder", disk.sync_directory(folder)),
+            ];
+            for (what, mut operation) in operations {
+                let before = disk.stats().waits;
+                simulated.set_faults(Faults { open_files_max: Some(0), ..Faults::default() });
+                for _ in 0..20 {
+                    assert!(futures::poll!(&mut operation).is_pending(), "{what} does not wait");
+                    tokio::task::yield_now().await;
+                }
+                simulated.set_faults(Faults::default());
+                let done = operation.await;
+                assert!(done.is_ok() && disk.stats().waits > before, "{what}: {done:?}");
+            }
+        });
+    }
+
     #[test]
     fn a_file_that_was_replaced_meanwhile_is_refused_and_a_kept_one_outlives_its_name() {
         run(async {

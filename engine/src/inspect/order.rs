@@ -281,4 +281,91 @@ mod tests {
             }
         }
     }
+
+    /// Bytes of a list, set or map of so many elements with these items.
+    fn collection(count: i32, items: &[&[u8]]) -> Vec<u8> {
+        let mut bytes = count.to_be_bytes().to_vec();
+        for item in items {
+            bytes.extend((item.len() as i32).to_be_bytes());
+            bytes.extend(*item);
+        }
+        bytes
+    }
+
+    /// A UUID of this time, with the version on top.
+    fn uuid(time: u64, low: [u8; 8]) -> Vec<u8> {
+        let [a, b, c, d, e, f, g, h] = time.to_be_bytes();
+        [[e, f, g, h, c, d, a, b], low].concat()
+    }
+
+    #[test]
+    fn ids_and_collections_order_as_those_of_cassandra_do() {
+        let scalar = StoredType::Scalar;
+        let int = || Box::new(scalar(Scalar::Int));
+        let [less, one, two] = [-1_i32, 1, 2].map(i32::to_be_bytes);
+        let (a, e) = ("a".as_bytes(), "é".as_bytes());
+        let (early, late) = (0x1000_0000_ffff_ffff, 0x1000_0001_0000_0000);
+        let ladders = [
+            (scalar(Scalar::TinyInt), vec![vec![0x80], vec![0xff], vec![0], vec![0x7f]]),
+            (scalar(Scalar::Text), vec![b"B".to_vec(), b"a".to_vec(), e.to_vec()]),
+            (
+                scalar(Scalar::Float),
+                [f32::NEG_INFINITY, -1.5, -0.0, 0.0, 1.0, f32::INFINITY, -f32::NAN]
+                    .map(|number| number.to_be_bytes().to_vec())
+                    .to_vec(),
+            ),
+            (
+                // The second half is of signed bytes.
+                scalar(Scalar::TimeUuid),
+                vec![
+                    uuid(early, [0x7f; 8]),
+                    uuid(late, [0x80, 0, 0, 0, 0, 0, 0, 0]),
+                    uuid(late, [0xff; 8]),
+                    uuid(late, [0; 8]),
+                    uuid(late, [0x7f; 8]),
+                    uuid(0x1001_0000_0000_0000, [0x80; 8]),
+                ],
+            ),
+            (
+                // By version; only those of version 1 have a time.
+                scalar(Scalar::Uuid),
+                vec![
+                    uuid(early, [0xff; 8]),
+                    uuid(late, [0; 8]),
+                    uuid(late, [0x80; 8]),
+                    uuid(0x1001_0000_0000_0000, [0; 8]),
+                    uuid(0x4000_0000_0000_0000, [0xff; 8]),
+                    uuid(0x4000_ffff_0000_0001, [0; 8]),
+                    uuid(0x4000_0000_0000_0002, [0; 8]),
+                ],
+            ),
+            (
+                StoredType::Frozen(Box::new(StoredType::List(int()))),
+                vec![
+                    collection(0, &[]),
+                    collection(1, &[&less]),
+                    collection(2, &[&less, &less]),
+                    collection(2, &[&less, &one]),
+                    collection(1, &[&one]),
+                ],
+            ),
+            (
+                StoredType::Map(int(), Box::new(scalar(Scalar::Text))),
+                vec![
+                    collection(1, &[&less, e]),
+                    collection(1, &[&one, a]),
+                    collection(2, &[&one, a, &two, a]),
+                    collection(1, &[&one, e]),
+                    collection(1, &[&two, a]),
+                ],
+            ),
+        ];
+        for (ty, ladder) in ladders {
+            for (i, a) in ladder.iter().enumerate() {
+                for (j, b) in ladder.iter().enumerate() {
+                    assert_eq!(compare(&ty, a, b), i.cmp(&j), "{ty} {a:?} {b:?}");
+                }
+            }
+        }
+    }
 }

@@ -181,4 +181,17 @@ mod tests {
         assert_eq!(DiskModel::unmeasured().piece_bytes_max(Kind::Write), 16 << 20);
         assert_eq!(DiskModel::unmeasured().burst(), None);
     }
+
+    #[test]
+    fn each_direction_has_pieces_of_its_own_length() {
+        let fast = disk((219_000, 121_000), (1_540_000_000, 1_130_000_000));
+        let with = |write_saturation_bytes| {
+            let model = DiskModel::measured(&DiskProperties { write_saturation_bytes, ..fast });
+            [Kind::Read, Kind::Write].map(|kind| model.piece_bytes_max(kind))
+        };
+        assert_eq!(with(None), [1024 << 10, 512 << 10]);
+        assert_eq!(with(Some(64 << 10)), [1024 << 10, 64 << 10]);
+        assert_eq!(with(Some((64 << 10) - 1)), [1024 << 10, 32 << 10]);
+        assert_eq!(with(Some(100)), [1024 << 10, PAGE_BYTES], "a page is the least");
+    }
 }

@@ -322,4 +322,32 @@ disks:
             assert!(parsed(text).is_err(), "{text}");
         }
     }
+
+    #[test]
+    fn every_unit_is_known_and_each_direction_has_a_length_of_its_own() {
+        let text = "
+disks:
+  - mountpoint: /data
+    read_iops: 2k
+    read_bandwidth: 3T
+    write_iops: 5K
+    write_bandwidth: 0.5 G
+    read_saturation_length: 64k
+    write_saturation_length: 1M
+    rate_factor: 2
+";
+        let data = Path::new("/data");
+        let wanted = DiskProperties {
+            read_saturation_bytes: Some(64 << 10),
+            write_saturation_bytes: Some(1 << 20),
+            ..DiskProperties::new((4 << 10, 6 << 40), (10 << 10, 1 << 30))
+        };
+        assert_eq!(parsed(text).unwrap().disk_of(data), Some(&wanted), "lengths are no rates");
+        let again = parsed(&IoProperties::text(data, &wanted)).unwrap();
+        assert_eq!(again.disk_of(data), Some(&wanted));
+        // A rate of nothing would be a disk that nobody may use.
+        let slow = text.replace("rate_factor: 2", "rate_factor: 0.0001");
+        let slow = *parsed(&slow).unwrap().disk_of(data).unwrap();
+        assert_eq!((slow.read_iops, slow.write_iops), (1, 1));
+    }
 }

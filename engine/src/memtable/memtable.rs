@@ -364,4 +364,26 @@ mod tests {
             assert!(settled.now_or_never().is_some(), "none is on its way");
         }
     }
+
+    #[test]
+    fn a_write_that_was_given_up_is_not_there_and_one_that_nobody_waits_for_is() {
+        let cases: [(fn(PendingWrite), bool); 3] =
+            [(PendingWrite::apply, true), (PendingWrite::give_up, false), (drop, true)];
+        for (ends, is_there) in cases {
+            let shard_bytes = Rc::new(Cell::new(0));
+            let memtable = Memtable::new(shard_bytes.clone());
+            let key = PartitionKey::from_bytes(b"k");
+            let write = memtable.begin_write(at(1), deletion(5));
+            assert!(memtable.is_empty() && !memtable.contains(&key), "it is on its way");
+            ends(write);
+            assert_eq!(memtable.contains(&key), is_there);
+            assert_eq!(memtable.next_key(None).is_some(), is_there);
+            assert_eq!((memtable.is_empty(), shard_bytes.get() > 0), (!is_there, is_there));
+            // What was announced counts, whatever became of it.
+            let announced = (memtable.oldest_timestamp(), memtable.highest_position());
+            assert_eq!(announced, (5, Some(at(1))));
+            memtable.seal();
+            memtable.check_sealed();
+        }
+    }
 }

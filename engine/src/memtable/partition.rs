@@ -378,6 +378,32 @@ mod tests {
         assert_eq!((counted, partition.rows.len()), (0, 0));
     }
 
+    /// A row may grow without end, and its memtable has to reach its budget all the same.
+    #[test]
+    fn every_write_to_a_row_that_grows_is_counted() {
+        let value = || Cell::live(1, vec![7; 1000]);
+        let column = |at: u16| Row { cells: vec![(ColumnId(at), value())], ..Row::default() };
+        let element = |at: u16| {
+            let cells = vec![(CellPath::from_ordered(at.to_be_bytes()), value())];
+            let multi = vec![(ColumnId(900), MultiCell { deletion: None, cells })];
+            Row { multi, ..Row::default() }
+        };
+        let fixed = |row| Mutation { static_row: Some(row), ..write(Vec::new()) };
+        let mut partition = Partition::default();
+        for at in 0..100 {
+            for (kind, mut mutation) in [
+                ("column", write(vec![(key(1), column(at))])),
+                ("element", write(vec![(key(2), element(at))])),
+                ("static column", fixed(column(at))),
+                ("static element", fixed(element(at))),
+            ] {
+                let bytes = partition.apply(&mut mutation).bytes;
+                assert!((1000..4000).contains(&bytes), "{kind} {at} counts {bytes} bytes");
+            }
+        }
+        assert_eq!(rows(&partition).len(), 2);
+    }
+
     #[test]
     fn rows_that_are_written_once_are_flat_unless_they_are_long_or_have_elements() {
         let mut partition = Partition::default();

@@ -406,4 +406,81 @@ mod tests {
             }
         }
     }
+
+    /// Some rows are covered, and a slice has two ranges: a turn ends before and behind each.
+    #[test]
+    fn rows_of_many_turns_come_once_each_with_what_covers_them() {
+        const ROWS: u16 = 4 * FRAGMENTS_PER_FILL_MAX as u16;
+        let key = |number: u16| clustering(&number.to_be_bytes());
+        let tombstone = |timestamp| Tombstone { timestamp, deletion_time: 1 };
+        let covering = |number: u16| match (number % 10, number / 10) {
+            (3..=5, tens) => Some(1 + i64::from(tens % 3)),
+            (6..=8, tens) if tens.is_multiple_of(2) => Some(9),
+            _ => None,
+        };
+        let partition = PartitionKey::from_bytes(*b"k");
+        let mut mutation = Mutation::new(TableId(1), partition.clone());
+        for number in 0..ROWS {
+            let row = Row { deletion: Some(tombstone(20)), ..Row::default() };
+            mutation.rows.push((key(number), row));
+        }
+        let before = |number| Position::before(key(number));
+        for first in (0..ROWS).step_by(10) {
+            let mut cover = |start, end, number| {
+                let range = ClusteringRange { start, end };
+                let tombstone = covering(number).map(tombstone);
+                let covers = tombstone.map(|tombstone| RangeTombstone { range, tombstone });
+                mutation.range_tombstones.extend(covers);
+            };
+            let middle = Position::after(key(first + 5));
+            cover(before(first + 3), middle.clone(), first + 3);
+            cover(middle, before(first + 9), first + 6);
+        }
+        let memtable = Memtable::new(Rc::default());
+        memtable.replay(None, mutation);
+        for first in (0..60).step_by(7) {
+            let range = |start, end| ClusteringRange {
+                start: before(start),
+                end: Position::after(key(end)),
+            };
+            let ranges = vec![range(first, 604), range(607 + first, 1020)];
+            for direction in [Direction::Forward, Direction::Reversed] {
+                let slice = Slice { ranges: ranges.clone(), direction };
+                let found = covered_rows(&memtable, &partition, &slice);
+                let numbers = (first..=604).chain(607 + first..=1020);
+                let mut wanted: Vec<(u16, Option<i64>)> =
+                    numbers.map(|number| (number, covering(number))).collect();
+                if direction.is_reversed() {
+                    wanted.reverse();
+                }
+                assert!(found == wanted, "{direction:?} from {first}: {found:?}");
+            }
+        }
+    }
+
+    /// The numbers of a partition's rows, and the time of what is in force at each.
+    fn covered_rows(
+        memtable: &Rc<Memtable>,
+        partition: &PartitionKey,
+        slice: &Slice,
+    ) -> Vec<(u16, Option<i64>)> {
+        let mut source = memtable.read(&PartitionRange::Single(partition.clone()), slice);
+        let (mut out, mut found, mut turns) = (VecDeque::new(), Vec::new(), 0);
+        let mut in_force: Option<Tombstone> = None;
+        while source.fill_now(&mut out) == Filled::Some {
+            turns += 1;
+            for fragment in out.drain(..).map(Fragment::thawed) {
+                match fragment {
+                    Fragment::RangeTombstoneChange { tombstone, .. } => in_force = tombstone,
+                    Fragment::Row { key, .. } => {
+                        let number = u16::from_be_bytes(key.as_ordered().try_into().unwrap());
+                        found.push((number, in_force.map(|own| own.timestamp)));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        assert!(turns > 3, "{turns} turns");
+        found
+    }
 }

@@ -399,4 +399,29 @@ mod tests {
             }
         }
     }
+
+    /// Of each count in a record: whoever trusted it would ask for more memory than there is.
+    #[test]
+    fn a_count_or_a_length_beyond_the_end_is_refused_before_memory_is_taken() {
+        let mut most = Vec::new();
+        put_unsigned(&mut most, u64::MAX);
+        let table: &[u8] = &[0; 16];
+        let key: &[u8] = &[1, b'k'];
+        let row: &[u8] = &[1, b'k', 0, 1, 0];
+        let cases: [(&[u8], &[u8], &str); 6] = [
+            (&[], &[], "truncated"),
+            // Rows, and deleted ranges behind none of them.
+            (key, &[0], "count beyond the end"),
+            (key, &[0, 0], "count beyond the end"),
+            // Cells, multi-cell columns behind none of them, and elements of the first of these.
+            (row, &[0], "count beyond the end"),
+            (row, &[HAS_MULTI, 0], "count beyond the end"),
+            (row, &[HAS_MULTI, 0, 1, 5, 0], "count beyond the end"),
+        ];
+        for (front, before, wanted) in cases {
+            let bytes = [table, front, before, most.as_slice()].concat();
+            let error = decode(&bytes).unwrap_err().to_string();
+            assert!(error.contains(wanted), "{before:?}: {error}, and not: {wanted}");
+        }
+    }
 }

@@ -322,6 +322,28 @@ mod tests {
         }
     }
 
+    /// Compactions ask for it before they purge what covers a row of a memtable.
+    #[test]
+    fn the_oldest_timestamp_may_be_that_of_any_part() {
+        let deletion = |timestamp| Tombstone { timestamp, deletion_time: 0 };
+        assert_eq!(Row::default().oldest_timestamp(), None);
+        for oldest in 0..8 {
+            let at = |part| if part == oldest { -9 } else { part };
+            let element =
+                |path, part| (CellPath::from_ordered([path]), Cell::live(at(part), *b"e"));
+            let cell = |column, part| (ColumnId(column), Cell::live(at(part), *b"v"));
+            let cells = vec![element(1, 5), element(2, 6), element(3, 7)];
+            let multi = MultiCell { deletion: Some(deletion(at(4))), cells };
+            let whole = Row {
+                liveness: Some(Liveness::at(at(0))),
+                deletion: Some(deletion(at(1))),
+                cells: vec![cell(1, 2), cell(3, 3)],
+                multi: vec![(ColumnId(2), multi)],
+            };
+            assert_eq!(whole.oldest_timestamp(), Some(-9), "part {oldest}");
+        }
+    }
+
     #[test]
     fn a_row_tombstone_removes_what_is_older_and_keeps_what_is_newer() {
         let mut target = row(1, &[(0, 5, b"gone"), (1, 7, b"kept")]);

@@ -273,7 +273,7 @@ fn check_cell(schema: &TableSchema, column: &Column, cell: &Cell) -> Result<()> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mutation::{CellPath, ClusteringRange, Liveness};
+    use crate::mutation::{CellPath, ClusteringRange, Liveness, Position};
     use crate::schema::{ColumnDrop, TableOptions};
 
     /// A map that is replaced is deleted a moment before its elements: made one moment, they would
@@ -351,5 +351,107 @@ mod tests {
         let unknown = Mutation { static_row: None, ..left(&[1, 2, 9]).1 };
         let refused = unknown.check(&schema, &ClusteringShape::of(&schema)).unwrap_err();
         assert_eq!(refused.to_string(), "column 9 of ks.t is none of the row's columns");
+    }
+
+    fn nothing() -> Mutation {
+        Mutation::new(TableId(1), PartitionKey::from_bytes(*b"k"))
+    }
+
+    /// Writes of this time: a deletion, a static row, a row and a deleted range.
+    fn parts(timestamp: i64) -> [Mutation; 4] {
+        let tombstone = Tombstone { timestamp, deletion_time: 1 };
+        let cells = vec![(ColumnId(1), Cell::live(timestamp, *b"v"))];
+        let row = Row { cells, ..Row::default() };
+        let range = RangeTombstone { range: ClusteringRange::full(), tombstone };
+        [
+            Mutation { deletion: Some(tombstone), ..nothing() },
+            Mutation { static_row: Some(row.clone()), ..nothing() },
+            Mutation { rows: vec![(ClusteringKey::empty(), row)], ..nothing() },
+            Mutation { range_tombstones: vec![range], ..nothing() },
+        ]
+    }
+
+    #[test]
+    fn two_writes_to_one_partition_are_one_with_the_parts_of_both() {
+        for (first, second) in (0..4).flat_map(|first| (0..4).map(move |second| (first, second))) {
+            let (a, b) = (parts(3)[first].clone(), parts(8)[second].clone());
+            for (own, other) in [(&a, &b), (&b, &a)] {
+                let mut both = own.clone();
+                both.add(other.clone());
+                // A partition has one deletion and one static row: what is newer stands.
+                let is_replaced = first == second && first < 2;
+                let times = (both.oldest_timestamp(), both.newest_timestamp());
+                let oldest = if is_replaced { 8 } else { 3 };
+                assert_eq!(times, (Some(oldest), Some(8)), "{own:?} and {other:?}");
+                assert_eq!(both.rows.len(), a.rows.len() + b.rows.len());
+                let ranges = a.range_tombstones.len() + b.range_tombstones.len();
+                assert_eq!(both.range_tombstones.len(), ranges);
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_file_could_hold_is_refused_and_the_key_or_column_is_named() {
+        let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
+        let order = crate::schema::ClusteringOrder::Ascending;
+        let schema = TableSchema {
+            id: TableId(1),
+            keyspace: "ks".into(),
+            name: "t".into(),
+            columns: vec![
+                column("p", DataType::Blob, ColumnKind::PartitionKey { position: 0 }),
+                column("c", DataType::Blob, ColumnKind::ClusteringKey { position: 0, order }),
+                column("v", DataType::Blob, ColumnKind::Regular),
+                column("m", DataType::set_of(DataType::Int), ColumnKind::Regular),
+            ],
+            options: TableOptions::default(),
+            drops: Vec::new(),
+        };
+        let check = |write: &Mutation| write.check(&schema, &ClusteringShape::of(&schema));
+        let key = ClusteringKey::from_stored(&schema, [&b"c"[..]]).unwrap();
+        let of_key = |bytes| {
+            let key = PartitionKey::from_bytes(vec![7_u8; bytes]);
+            Mutation { key, ..nothing() }
+        };
+        let row = |key: ClusteringKey, row| Mutation { rows: vec![(key, row)], ..nothing() };
+        let ends = |start| {
+            let range = ClusteringRange { start, end: Position::end() };
+            let tombstone = Tombstone { timestamp: 1, deletion_time: 1 };
+            Mutation { range_tombstones: vec![RangeTombstone { range, tombstone }], ..nothing() }
+        };
+        let cells = |ids: [u16; 2]| {
+            let cells = ids.map(|id| (ColumnId(id), Cell::live(1, *b"v"))).to_vec();
+            row(key.clone(), Row { cells, ..Row::default() })
+        };
+        let element = |number: i32| CellPath::from_stored(&DataType::Int, &number.to_be_bytes());
+        let elements = |paths: Vec<CellPath>| {
+            let cells = paths.into_iter().map(|path| (path, Cell::live(1, *b""))).collect();
+            let multi = vec![(ColumnId(3), MultiCell { deletion: None, cells })];
+            row(key.clone(), Row { multi, ..Row::default() })
+        };
+        let both = |numbers: [i32; 2]| elements(numbers.map(|at| element(at).unwrap()).to_vec());
+        let longest = PARTITION_KEY_BYTES_MAX;
+        for good in [of_key(1), of_key(longest), ends(Position::after(key.clone())), both([1, 2])] {
+            check(&good).unwrap();
+        }
+        let no_key = ClusteringKey::from_ordered([9]);
+        let refused = [
+            (of_key(0), "no partition key of ks.t: it has 0 bytes"),
+            (of_key(longest + 1), "no partition key of ks.t: it has 65536 bytes, 1 to 65535"),
+            (row(ClusteringKey::empty(), Row::default()), "it has 0 of 1 values"),
+            (row(no_key.clone(), Row::default()), "no clustering key of ks.t"),
+            (ends(Position::at(key.clone())), "it stands at a row, and not beside one"),
+            (ends(Position::before(no_key)), "no bound of a deleted range of ks.t"),
+            (parts(1)[1].clone(), "ks.t has no static columns"),
+            (cells([3, 2]), "cells of a row stand in the order of columns"),
+            (cells([2, 2]), "cells of a row stand in the order of columns"),
+            (both([2, 1]), "'m' of ks.t is set<int>: its elements are not in order"),
+            (both([1, 1]), "its elements are not in order, or one comes twice"),
+            (elements(vec![CellPath::from_ordered([9])]), "an element's place is none of its type"),
+        ];
+        for (write, wanted) in refused {
+            let error = check(&write).unwrap_err().to_string();
+            assert!(error.contains(wanted), "{error}, and not: {wanted}");
+        }
     }
 }

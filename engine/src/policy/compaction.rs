@@ -211,3 +211,96 @@ impl Chooser {
         status.last_refused = Some(reason);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::FailureKind;
+
+    /// Wants SSTable 1 merged, and has figures or fails at them.
+    struct Merger {
+        has_figures: bool,
+    }
+
+    fn merge() -> Pick {
+        let inputs = vec![1];
+        Pick::Merge(WantedMerge { inputs, level: 0, split_bytes: 0, is_incremental: false })
+    }
+
+    impl CompactionPolicy for Merger {
+        fn name(&self) -> &str {
+            "merger"
+        }
+
+        fn version(&self) -> &str {
+            "1"
+        }
+
+        fn metrics(&mut self) -> Result<Vec<(String, f64)>, PolicyFailure> {
+            match self.has_figures {
+                true => Ok(vec![("own".to_owned(), 1.0)]),
+                false => Err(PolicyFailure {
+                    kind: FailureKind::Trap,
+                    message: "no figures".to_owned(),
+                    backtrace: Vec::new(),
+                }),
+            }
+        }
+
+        fn pick(&mut self, _: &TableFacts, _: &[SstableFacts]) -> Result<Pick, PolicyFailure> {
+            Ok(merge())
+        }
+    }
+
+    fn put_in_charge(chooser: &Chooser, name: &str, has_figures: bool) {
+        chooser.set(Some((name.to_owned(), Box::new(Merger { has_figures }))));
+    }
+
+    fn asked(chooser: &Chooser) -> Pick {
+        let table = TableFacts {
+            name: "k.t".to_owned(),
+            now_seconds: 7,
+            strategy: TableStrategy::SizeTiered,
+            min_threshold: 4,
+            max_threshold: 32,
+            sstable_bytes: 1 << 20,
+        };
+        chooser.pick(&table, &[])
+    }
+
+    #[test]
+    fn all_tables_are_asked_once_after_each_change_of_who_decides() {
+        let chooser = Chooser::default();
+        assert!(!chooser.take_new(), "nothing changed");
+        assert_eq!((asked(&chooser), chooser.status()), (Pick::Strategy, ChooserStatus::default()));
+        put_in_charge(&chooser, "p", true);
+        assert!(chooser.take_new() && !chooser.take_new());
+        chooser.set(None);
+        assert!(chooser.take_new() && !chooser.take_new(), "also where strategies come back");
+        assert!(!chooser.has_policy());
+    }
+
+    #[test]
+    fn a_policy_that_fails_at_its_figures_is_shown_and_the_next_one_begins_anew() {
+        let chooser = Chooser::default();
+        put_in_charge(&chooser, "first", false);
+        assert_eq!(asked(&chooser), merge());
+        for reason in ["too large", "it is gone", "it is gone"] {
+            chooser.refuse("k.t", reason.to_owned());
+        }
+        assert!(chooser.metrics().is_empty());
+        assert_eq!((chooser.has_policy(), asked(&chooser)), (false, Pick::Strategy));
+        let status = chooser.status();
+        assert_eq!((status.name.as_deref(), status.asked, status.merges), (Some("first"), 1, 1));
+        assert_eq!((status.refused, status.last_refused.as_deref()), (3, Some("it is gone")));
+        assert_eq!(status.failure.unwrap().message, "no figures");
+
+        put_in_charge(&chooser, "second", true);
+        let anew = ChooserStatus { name: Some("second".to_owned()), ..ChooserStatus::default() };
+        assert_eq!((chooser.status(), chooser.has_policy()), (anew, true));
+        assert_eq!(chooser.metrics(), [("own".to_owned(), 1.0)]);
+        chooser.set(None);
+        assert_eq!(chooser.status(), ChooserStatus::default());
+        assert!(chooser.metrics().is_empty(), "strategies have no figures");
+    }
+}

@@ -127,4 +127,29 @@ mod tests {
             assert_eq!(EntryKind::numbered(kind as u8), kind);
         }
     }
+
+    #[test]
+    fn an_event_is_one_word_that_people_can_read() {
+        let word = event(0xFFFF_FFFE, Op::Update, EntryKind::ReversedIndexPage, 0xAB, 0xCDEF);
+        assert_eq!(word, 0xCDEF_AB59_FFFF_FFFE);
+        assert_eq!(describe(word), "update 4294967294");
+        let named = [
+            (Op::Access, "access 17"),
+            (Op::Insert, "insert 17"),
+            (Op::Remove, "remove 17"),
+            (Op::Miss, "miss 17"),
+            (Op::Restore, "restore 17"),
+            (Op::Resize, "resize 17"),
+            (Op::Pin, "pin 17"),
+            (Op::Unpin, "unpin 17"),
+            (Op::VictimRefused, "victim-refused 17"),
+            (Op::Update, "update 17"),
+        ];
+        for (op, text) in named {
+            assert_eq!(describe(event(17, op, EntryKind::Dummy, 0xFF, u16::MAX)), text);
+        }
+        assert_eq!(describe(0xA_0000_0011), "unknown 17");
+        let entry = EntryAttributes { fingerprint: 1, size_bytes: 2, cost_us: 3, table: 4 };
+        assert_eq!(attributes(&entry), [1, 3 << 32 | 2, 4]);
+    }
 }

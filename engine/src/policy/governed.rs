@@ -145,4 +145,39 @@ mod tests {
         let PlanStatus { asked, failure, .. } = governed.status();
         assert_eq!((asked, failure.unwrap().message.as_str()), (2, "on purpose"));
     }
+
+    #[test]
+    fn who_fails_at_its_figures_is_put_out_and_the_next_one_begins_anew() {
+        let mut governed: Governed<(), u32> = Governed::new(1);
+        let state = |governed: &Governed<(), u32>| (governed.is_governed(), *governed.plan());
+        let next = |governed: &mut Governed<(), u32>| {
+            governed.ask("world", |_, plan| {
+                *plan += 1;
+                Ok(())
+            });
+        };
+        governed.set(Some(("first".into(), Box::new(()))));
+        next(&mut governed);
+        let own = vec![("own".to_owned(), 2.0)];
+        assert_eq!(governed.metrics("world", |_| Ok(own.clone())), own);
+        let (kind, message) = (FailureKind::Trap, "no figures".to_owned());
+        let failure = PolicyFailure { kind, message, backtrace: Vec::new() };
+        assert!(governed.metrics("world", |_| Err(failure.clone())).is_empty());
+        let none = governed.metrics("world", |_| unreachable!("who failed is not asked again"));
+        assert!(none.is_empty());
+        let status = PlanStatus { name: Some("first".into()), asked: 1, failure: Some(failure) };
+        assert_eq!((governed.status(), state(&governed)), (status, (true, 2)));
+
+        governed.ask("world", |_, _| unreachable!("who failed is not asked again"));
+        governed.set(Some(("second".into(), Box::new(()))));
+        let status = PlanStatus { name: Some("second".into()), ..PlanStatus::default() };
+        assert_eq!((governed.status(), state(&governed)), (status, (true, 1)));
+        // What was left of the time of the first says nothing of the second.
+        for plan in 2..=2 * INTERVALS_AFTER_FAILURE {
+            next(&mut governed);
+            assert_eq!(state(&governed), (true, plan));
+        }
+        governed.set(None);
+        assert_eq!((governed.status(), state(&governed)), (PlanStatus::default(), (false, 1)));
+    }
 }

@@ -132,4 +132,29 @@ mod tests {
         let same = whole.with_difference(64, &count(1, 9), &count(1, 9));
         assert_eq!(same, whole);
     }
+
+    fn tally(counts: [u64; 6]) -> Tally {
+        let [hits, misses, hit_bytes, miss_bytes, hit_cost_us, miss_cost_us] = counts;
+        Tally { hits, misses, hit_bytes, miss_bytes, hit_cost_us, miss_cost_us }
+    }
+
+    /// A policy may be better by count and worse by bytes or by cost.
+    #[test]
+    fn a_difference_by_count_says_nothing_of_bytes_and_cost() {
+        let whole = tally([600, 400, 6_000, 4_000, 60_000, 40_000]);
+        let ghost = tally([7, 3, 50, 50, 100, 900]);
+        let real = tally([6, 4, 60, 40, 600, 400]);
+        let wanted = tally([610, 390, 5_900, 4_100, 55_000, 45_000]);
+        assert_eq!(whole.with_difference(10, &ghost, &real), wanted);
+    }
+
+    #[test]
+    fn what_came_since_is_what_was_added() {
+        let earlier = tally([1, 2, 3, 4, 5, 6]);
+        let since = tally([10, 200, 3_000, 40_000, 500_000, 6_000_000]);
+        let mut sum = earlier;
+        sum += since;
+        assert_eq!(sum, tally([11, 202, 3_003, 40_004, 500_005, 6_000_006]));
+        assert_eq!((sum - earlier, sum.lookups()), (since, 213));
+    }
 }

@@ -199,7 +199,131 @@ fn ordered(ty: &DataType, stored: &[u8]) -> Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::schema::{PartitionKey, TableId, TableOptions};
+
+    /// `p int, c int, s int static, v int, m set<int>`, a column that was dropped, `n counter`
+    fn schema() -> TableSchema {
+        let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
+        let order = ClusteringOrder::Ascending;
+        TableSchema {
+            id: TableId(1),
+            keyspace: "ks".into(),
+            name: "t".into(),
+            columns: vec![
+                column("p", DataType::Int, ColumnKind::PartitionKey { position: 0 }),
+                column("c", DataType::Int, ColumnKind::ClusteringKey { position: 0, order }),
+                column("s", DataType::Int, ColumnKind::Static),
+                column("v", DataType::Int, ColumnKind::Regular),
+                column("m", DataType::set_of(DataType::Int), ColumnKind::Regular),
+                column("gone", DataType::Int, ColumnKind::Dropped { was_static: false }),
+                column("n", DataType::Counter, ColumnKind::Regular),
+            ],
+            options: TableOptions::default(),
+            drops: Vec::new(),
+        }
+    }
+
+    fn equal(column: u16, value: i32) -> Comparison {
+        let comparator = Comparator::Equal(Some(Value::Int(value)));
+        Comparison { column: ColumnId(column), comparator }
+    }
+
+    #[test]
+    fn columns_that_no_condition_can_look_at_are_refused_by_name() {
+        let schema = schema();
+        let check = |is_static: bool, comparison: Comparison| {
+            let row = (!is_static).then(ClusteringKey::empty);
+            let condition = Condition::All(vec![comparison]);
+            RowCondition { row, condition }.check(&schema)
+        };
+        for (is_static, column) in [(false, 2), (false, 3), (true, 2)] {
+            check(is_static, equal(column, 1)).unwrap();
+        }
+        let text = || Value::Text("x".into());
+        let of_v = |comparator| Comparison { column: ColumnId(3), comparator };
+        let refused = [
+            (false, equal(9, 1), "'number 9' of ks.t is not compared: the table has no such"),
+            (false, equal(0, 1), "'p' of ks.t is not compared: it is part of the key"),
+            (true, equal(1, 1), "'c' of ks.t is not compared: it is part of the key"),
+            (true, equal(3, 1), "'v' of ks.t is not compared: it needs the key of a row"),
+            (false, equal(4, 1), "'m' of ks.t is not compared: a condition takes columns of one"),
+            (false, equal(5, 1), "'gone' of ks.t is not compared: it was dropped"),
+            (false, equal(6, 1), "'n' of ks.t is not compared: a condition takes columns of one"),
+            (false, of_v(Comparator::NotEqual(Some(text()))), "'v' of ks.t is not compared"),
+            (false, of_v(Comparator::GreaterOrEqual(text())), "wanted int, found text"),
+            (
+                false,
+                of_v(Comparator::In(vec![None, Some(Value::Int(1)), Some(text())])),
+                "wanted int, found text",
+            ),
+        ];
+        for (is_static, comparison, wanted) in refused {
+            let error = check(is_static, comparison).unwrap_err().to_string();
+            assert!(error.contains(wanted), "{error}, and not: {wanted}");
+        }
+        let mut plain = schema.clone();
+        plain.columns[2].kind = ColumnKind::Regular;
+        let exists = |row| RowCondition { row, condition: Condition::Exists }.check(&plain);
+        exists(Some(ClusteringKey::empty())).unwrap();
+        let error = exists(None).unwrap_err().to_string();
+        assert!(error.contains("ks.t has no static columns to look at"), "{error}");
+    }
+
+    /// A partition may have a row, static columns, both or nothing.
+    #[test]
+    fn a_static_row_is_there_by_its_values_and_another_by_itself() {
+        let schema = schema();
+        let bytes = |value: i32| value.to_be_bytes().to_vec();
+        let state = |values: &[(ColumnId, Vec<u8>)], exists| {
+            let key = (PartitionKey::from_bytes(*b"k"), ClusteringKey::empty());
+            let values = RowValues::of_stored(Arc::new(schema.clone()), key.into(), values);
+            RowState { values: Some(values), exists, newest: None }
+        };
+        let (s, v) = (ColumnId(2), ColumnId(3));
+        // What is there: the row, the static row.
+        let cases = [
+            (RowState::default(), [false, false]),
+            (state(&[(s, bytes(1))], false), [false, true]),
+            (state(&[(s, Vec::new())], false), [false, false]),
+            (state(&[(v, bytes(2))], true), [true, false]),
+            (state(&[(s, bytes(1)), (v, bytes(2))], true), [true, true]),
+        ];
+        let holds = |row: &Option<ClusteringKey>, condition: Condition, state: &RowState| {
+            RowCondition { row: row.clone(), condition }.holds(&schema, state).unwrap()
+        };
+        let rows = [Some(ClusteringKey::empty()), None];
+        for (state, wanted) in &cases {
+            for (row, is_there) in rows.iter().zip(wanted) {
+                assert_eq!(holds(row, Condition::Exists, state), *is_there, "{row:?}: {state:?}");
+                assert_eq!(holds(row, Condition::NotExists, state), !is_there, "{row:?}");
+            }
+        }
+        // All comparisons must hold; a static column is compared also where there is no row.
+        let all = |comparisons, (state, _): &(RowState, [bool; 2])| {
+            holds(&rows[0], Condition::All(comparisons), state)
+        };
+        let both = |v| vec![equal(2, 1), equal(3, v)];
+        assert!(all(vec![equal(2, 1)], &cases[1]) && !all(vec![equal(2, 1)], &cases[2]));
+        assert!(all(both(2), &cases[4]) && !all(both(3), &cases[4]) && !all(both(2), &cases[3]));
+    }
+
+    #[test]
+    fn the_newest_of_all_that_was_noted_is_kept() {
+        let tombstone = |timestamp| Some(Tombstone { timestamp, deletion_time: 90 });
+        let mut state = RowState::default();
+        state.note(None);
+        state.note_tombstone(None);
+        assert_eq!(state.newest, None);
+        state.note_tombstone(tombstone(-5));
+        assert_eq!(state.newest, Some(-5));
+        state.note(Some(7));
+        state.note_tombstone(tombstone(6));
+        state.note(None);
+        assert_eq!(state.newest, Some(7));
+    }
 
     fn holds(comparator: &Comparator, found: Option<Value>, ty: &DataType) -> bool {
         let found = found.map(|found| found.to_bytes());

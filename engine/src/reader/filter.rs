@@ -370,7 +370,7 @@ mod tests {
     use super::*;
     use crate::clock::Random;
     use crate::mutation::{Cell, Liveness};
-    use crate::schema::{TableId, TableOptions};
+    use crate::schema::{ClusteringOrder, TableId, TableOptions};
 
     const TYPES: [DataType; 6] = [
         DataType::TinyInt,
@@ -545,5 +545,62 @@ mod tests {
         assert!(RowFilter::among(&schema, ColumnId(5), &numbers).is_none(), "a text is no number");
         let nothing = RowFilter::among(&schema, ColumnId(1), &[]).unwrap();
         assert!(!keeps(&nothing, (5, 5)));
+    }
+
+    #[test]
+    fn copies_share_the_number_of_rows_left_out_and_other_reads_have_their_own() {
+        let schema = schema();
+        let filter = RowFilter::among(&schema, ColumnId(1), &[1]).unwrap();
+        let (copy, other) = (filter.clone(), filter.anew());
+        copy.leave_out(3);
+        filter.leave_out(2);
+        other.leave_out(7);
+        assert_eq!((filter.take_left_out(), copy.take_left_out()), (5, 0), "they are told once");
+        assert_eq!((other.take_left_out(), other.take_left_out()), (7, 0));
+        filter.leave_out(4);
+        let of_key = RowFilter::among(&schema, ColumnId(0), &[5]).unwrap();
+        let both = RowFilter::both(Some(filter.clone()), Some(of_key)).unwrap();
+        assert_eq!((both.take_left_out(), filter.take_left_out()), (0, 4));
+        let kept = [(5, 1), (5, 2), (6, 1)].map(|row| keeps(&both, row));
+        assert_eq!(kept, [true, false, false]);
+        for (own, other) in [(Some(filter.clone()), None), (None, Some(filter.clone()))] {
+            let alone = RowFilter::both(own, other).unwrap();
+            assert!(keeps(&alone, (6, 1)) && !keeps(&alone, (6, 2)), "one says all");
+        }
+        assert!(RowFilter::both(None, None).is_none());
+    }
+
+    /// The bytes of a key of several columns are those of all together.
+    #[test]
+    fn a_part_of_a_key_and_a_static_value_are_left_to_whoever_reads_them() {
+        let mut composite = schema();
+        let order = ClusteringOrder::Ascending;
+        for (name, kind) in [
+            ("p", ColumnKind::PartitionKey { position: 1 }),
+            ("ck", ColumnKind::ClusteringKey { position: 0, order }),
+            ("s", ColumnKind::Static),
+        ] {
+            composite.columns.push(Column { name: name.into(), ty: DataType::Text, kind });
+        }
+        let text = || Value::Text("m".into());
+        let key = PartitionKey::from_values(&composite, &[Value::Int(1), text()]).unwrap();
+        let comparator = Comparator::Equal(Some(Value::TinyInt(1)));
+        let of_row = Comparison { column: ColumnId(1), comparator };
+        let cells = vec![(ColumnId(1), Cell::live(1, Value::TinyInt(1).to_bytes()))];
+        let row = Row { cells, ..Row::default() };
+        for comparator in [
+            Comparator::Equal(Some(text())),
+            Comparator::LessOrEqual(text()),
+            Comparator::GreaterOrEqual(text()),
+        ] {
+            for column in [7, 8, 9].map(ColumnId) {
+                let both = [Comparison { column, comparator: comparator.clone() }, of_row.clone()];
+                assert!(RowFilter::of(&composite, &both[..1]).is_none(), "{:?}", both[0]);
+                let filter = RowFilter::of(&composite, &both).unwrap();
+                assert!(filter.keeps_partition(&key) && filter.keeps_row(&row, 1), "{both:?}");
+            }
+        }
+        assert!(RowFilter::among(&composite, ColumnId(0), &[1]).is_none());
+        assert!(!RowFilter::judges_numbers(&composite, ColumnId(0)));
     }
 }

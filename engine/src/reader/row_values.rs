@@ -306,3 +306,128 @@ fn frozen_form(
     }
     Ok(Some(out))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::mutation::{Cell, FlatRow, Liveness};
+    use crate::schema::{ClusteringOrder, TableId, TableOptions, UserType};
+
+    const NOW_SECONDS: i32 = 50;
+
+    /// `pk int, ck text, s text static, t text, b blob, n int, tags set<int>, u` a user type.
+    fn schema() -> SchemaRef {
+        let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
+        let order = ClusteringOrder::Descending;
+        let fields = [("x".to_owned(), DataType::Int), ("y".to_owned(), DataType::Text)];
+        let user = DataType::User(Box::new(UserType::new("ks", "u", fields)));
+        let columns = vec![
+            column("pk", DataType::Int, ColumnKind::PartitionKey { position: 0 }),
+            column("ck", DataType::Text, ColumnKind::ClusteringKey { position: 0, order }),
+            column("s", DataType::Text, ColumnKind::Static),
+            column("t", DataType::Text, ColumnKind::Regular),
+            column("b", DataType::Blob, ColumnKind::Regular),
+            column("n", DataType::Int, ColumnKind::Regular),
+            column("tags", DataType::set_of(DataType::Int), ColumnKind::Regular),
+            column("u", user, ColumnKind::Regular),
+        ];
+        Arc::new(TableSchema {
+            id: TableId(1),
+            keyspace: "ks".into(),
+            name: "t".into(),
+            columns,
+            options: TableOptions::default(),
+            drops: Vec::new(),
+        })
+    }
+
+    fn text(text: &str) -> Option<Value> {
+        Some(Value::Text(text.into()))
+    }
+
+    fn key(schema: &TableSchema) -> RowKey {
+        RowKey::from_values(schema, &[Value::Int(1), Value::Text("c".into())]).unwrap()
+    }
+
+    fn read(schema: &SchemaRef, content: LiveContent<'_>, static_row: Option<&Row>) -> RowValues {
+        let key = key(schema);
+        let partition = Rc::new(key.partition.clone());
+        let live = LiveRows { partition: &partition, content, static_row };
+        RowValues::of(schema.clone(), key, live, NOW_SECONDS).unwrap()
+    }
+
+    /// A text that ends after now, a blob that ends now, and a number that was deleted.
+    fn row() -> Row {
+        let mut row = Row { liveness: Some(Liveness::at(1)), ..Row::default() };
+        row.put(ColumnId(3), Cell::expiring(1, *b"ends", 10, NOW_SECONDS + 1));
+        row.put(ColumnId(4), Cell::expiring(1, *b"ended", 10, NOW_SECONDS));
+        row.put(ColumnId(5), Cell::deleted(1, 9));
+        row
+    }
+
+    #[test]
+    fn no_bytes_are_a_value_of_texts_and_blobs_alone() {
+        let schema = schema();
+        let mut row = Row { liveness: Some(Liveness::at(1)), ..Row::default() };
+        for column in 3..6 {
+            row.put(ColumnId(column), Cell::live(1, *b""));
+        }
+        let statics = Row { cells: vec![(ColumnId(2), Cell::live(1, *b""))], ..Row::default() };
+        let flat = FlatRow::row(b"c", &row);
+        let (flats, clustering) = ([&flat], key(&schema).clustering);
+        let contents =
+            [LiveContent::Flat(&flats), LiveContent::Row { key: &clustering, row: &row }];
+        for content in contents {
+            for static_row in [None, Some(&statics)] {
+                let found = read(&schema, content, static_row);
+                let value = |name: &str| found.value(name).unwrap();
+                assert_eq!((value("t"), value("n")), (text(""), None), "{content:?}");
+                assert_eq!(value("b"), Some(Value::Blob(Vec::new())), "{content:?}");
+                assert_eq!(value("s"), static_row.and_then(|_| text("")), "{content:?}");
+            }
+        }
+        let nothing = Row { liveness: Some(Liveness::at(1)), ..Row::default() };
+        let content = LiveContent::Row { key: &clustering, row: &nothing };
+        for column in ["s", "t", "b", "n", "tags", "u"] {
+            assert_eq!(read(&schema, content, None).value(column).unwrap(), None, "{column}");
+        }
+    }
+
+    #[test]
+    fn a_row_has_what_is_seen_now_of_all_its_columns_and_of_its_partition() {
+        let schema = schema();
+        let path =
+            |ty: DataType, value: Value| CellPath::from_stored(&ty, &value.to_bytes()).unwrap();
+        let mut row = row();
+        let mut tags = MultiCell::default();
+        for (number, cell) in [
+            (3, Cell::live(1, *b"")),
+            (-1, Cell::live(1, *b"")),
+            (7, Cell::deleted(1, 9)),
+            (8, Cell::expiring(1, *b"", 10, NOW_SECONDS)),
+        ] {
+            tags.put(path(DataType::Int, Value::Int(number)), cell);
+        }
+        row.put_multi(ColumnId(6), tags);
+        let second = path(DataType::SmallInt, Value::SmallInt(1));
+        let fields = MultiCell { deletion: None, cells: vec![(second, Cell::live(1, *b"y"))] };
+        row.put_multi(ColumnId(7), fields);
+        let statics = Row { cells: vec![(ColumnId(2), Cell::live(1, *b"all"))], ..Row::default() };
+        let clustering = key(&schema).clustering;
+        let content = LiveContent::Row { key: &clustering, row: &row };
+        let wanted = [
+            ("pk", Some(Value::Int(1))),
+            ("ck", text("c")),
+            ("s", text("all")),
+            ("t", text("ends")),
+            ("b", None),
+            ("n", None),
+            ("tags", Some(Value::Set(vec![Value::Int(-1), Value::Int(3)]))),
+            ("u", Some(Value::Tuple(vec![None, text("y")]))),
+        ];
+        assert_eq!(read(&schema, content, Some(&statics)).values().unwrap(), wanted);
+    }
+}

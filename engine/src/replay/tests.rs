@@ -14,7 +14,8 @@ use crate::plugin::tests::guest::{
     load_shedding, merge_of, plan_of, read_admission, saboteur,
 };
 use crate::plugin::{CompiledPolicy, HostOptions, InstanceOptions, PolicyHost, WasmEvictionPolicy};
-use crate::policy::{EvictionPolicy, FailureKind, PolicyFailure, Slot};
+use crate::policy::cache_admission::{AdmissionCandidate, AdmissionPolicy, Fate};
+use crate::policy::{EvictionPolicy, FailureKind, Lru, PolicyFailure, Slot};
 use crate::skip::skip;
 use crate::trace::{Request, Synthetic, Trace, TraceBuilder, TraceFormat, read_trace};
 
@@ -71,6 +72,20 @@ fn hits_and_bytes_are_those_done_by_hand() {
 }
 
 #[test]
+fn an_entry_as_large_as_the_cache_is_taken_in_and_a_larger_one_is_not() {
+    let reads = trace(&[(1, 10), (1, 10), (2, 10), (2, 10), (1, 10)]);
+    for (capacity, hits, evictions) in [
+        // 1 | 1 hits | 2 puts 1 out | 2 hits | 1 puts 2 out
+        (Capacity::Entries(1), 2, 2),
+        (Capacity::Bytes(10), 2, 2),
+        (Capacity::Bytes(9), 0, 0),
+    ] {
+        let lru = run(&Candidate::Lru, &reads, capacity);
+        assert_eq!((lru.hits, lru.evictions), (hits, evictions), "{capacity:?}");
+    }
+}
+
+#[test]
 fn capacities_are_read_and_resolved() {
     let reads = made("loop:ids=2000,requests=4000");
     for (text, wanted) in [
@@ -118,6 +133,77 @@ fn admission_keeps_a_scan_from_the_cache() {
         assert!(with.refused > 10_000 && with.hits > without.hits, "{file}: {with:?} {without:?}");
         assert!(with.fuel.is_some_and(|fuel| fuel > 0));
     }
+}
+
+/// Refuses the fourth candidate, and notes what it is told; a fate is of the candidate with this
+/// number.
+#[derive(Default)]
+struct Told {
+    candidates: Vec<u64>,
+    notes: Vec<String>,
+}
+
+impl AdmissionPolicy for Told {
+    fn name(&self) -> &str {
+        "told"
+    }
+
+    fn version(&self) -> &str {
+        "1"
+    }
+
+    fn wants_feedback(&self) -> bool {
+        true
+    }
+
+    fn admit(&mut self, candidate: &AdmissionCandidate) -> Result<bool, PolicyFailure> {
+        let AdmissionCandidate { has_room, run, size_bytes, .. } = candidate;
+        self.notes.push(format!("asked: {size_bytes} bytes, room {has_room}, run {run}"));
+        self.candidates.push(candidate.fingerprint);
+        Ok(self.candidates.len() != 4)
+    }
+
+    fn feedback(&mut self, words: &[u64]) -> Result<(), PolicyFailure> {
+        for [fingerprint, what] in words.as_chunks::<2>().0 {
+            let number = self.candidates.iter().position(|known| known == fingerprint).unwrap();
+            let fate = if what & 0xF == Fate::Evicted as u64 { "evicted" } else { "read" };
+            self.notes.push(format!("{number} was {fate}"));
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn an_admission_policy_is_told_what_the_engine_tells() {
+    let reads = trace(&[5, 6, 7, 6, 9, 8, 5].map(|id| (id, 10)));
+    let (mut told, clock) = (Told::default(), SimulatedClock::new(0));
+    let settings = Settings::new(Capacity::Bytes(30));
+    let never = AtomicBool::new(false);
+    let ended = super::driver::run(
+        &mut Lru::default(),
+        Some(&mut told),
+        &reads,
+        &settings,
+        &*clock,
+        &never,
+    );
+    let outcome = ended.unwrap();
+    let wanted = [
+        "asked: 10 bytes, room true, run 0",
+        "asked: 10 bytes, room true, run 1",
+        // It fills the cache.
+        "asked: 10 bytes, room true, run 2",
+        "1 was read",
+        // 9, which is refused.
+        "asked: 10 bytes, room false, run 0",
+        // 8, which puts 5 out.
+        "asked: 10 bytes, room false, run 1",
+        "0 was evicted",
+        "asked: 10 bytes, room false, run 0",
+    ];
+    assert_eq!(told.notes, wanted);
+    assert_eq!((outcome.requests, outcome.hits, outcome.refused), (7, 1, 1));
+    assert_eq!(outcome.evictions, 2);
 }
 
 /// With two victims asked for ahead, 2 is one of them when it is used again.

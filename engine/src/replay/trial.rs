@@ -200,3 +200,46 @@ fn drain(trial: &mut Trial, candidate: &Candidate, trace: &Trace) -> Result<()> 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is wrong with a policy whose replays came to this together.
+    fn faults(evictions: u64, invalid_victims: u64, shortfalls: u64) -> Vec<String> {
+        let (name, version) = (String::new(), String::new());
+        let mut trial = Trial { name, version, findings: Vec::new(), outcome: None };
+        let outcomes = [
+            Outcome { evictions, ..Outcome::default() },
+            Outcome { invalid_victims, ..Outcome::default() },
+            Outcome { shortfalls, ..Outcome::default() },
+        ];
+        judge(&mut trial, "loop", &outcomes);
+        let faults = trial.findings.into_iter().filter(|finding| finding.is_fault);
+        faults.map(|fault| fault.text).collect()
+    }
+
+    #[test]
+    fn a_trial_finds_fault_from_just_the_shares_on_at_which_the_engine_puts_a_policy_out() {
+        let table: [(_, &[&str]); 9] = [
+            ([0, 0, 0], &[]),
+            ([1000, 0, 0], &[]),
+            ([990, 10, 0], &[]),
+            ([990, 11, 0], &["11 of 1001 victims"]),
+            ([0, 1, 0], &["1 of 1 victims"]),
+            // Whom the policy did not name is no victim of its own.
+            ([1000, 10, 20], &["10 of 990 victims"]),
+            ([1000, 0, 100], &[]),
+            ([1000, 0, 101], &["101 of 1000 times"]),
+            ([100, 100, 100], &["100 of 100 victims", "100 of 100 times"]),
+        ];
+        for ([evictions, invalid, shortfalls], wanted) in table {
+            let found = faults(evictions, invalid, shortfalls);
+            let case = format!("{evictions} evictions, {invalid} invalid, {shortfalls} short");
+            assert_eq!(found.len(), wanted.len(), "{case}: {found:?}");
+            for (found, wanted) in found.iter().zip(wanted) {
+                assert!(found.starts_with(&format!("loop: {wanted} ")), "{case}: {found}");
+            }
+        }
+    }
+}

@@ -303,3 +303,42 @@ impl Drop for Queued {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+    use crate::clock::SimulatedClock;
+
+    /// Whether it is released when a turn of the thread has ended.
+    fn is_next(groups: &Groups, queued: &mut Queued) -> bool {
+        groups.end_turn(false);
+        queued.now_or_never().is_some()
+    }
+
+    /// A client may go away at any moment, and with it a task that is next and has not begun.
+    #[test]
+    fn a_turn_that_is_dropped_before_it_begins_is_free_for_whoever_comes() {
+        for others_wait in [false, true] {
+            let groups = Groups::new(SimulatedClock::new(0));
+            let queue_up = |group| Groups::queue_up(groups.clone(), group);
+            for round in 0..3 {
+                let what = format!("round {round}, others wait: {others_wait}");
+                let mut gone = queue_up(0);
+                assert!(is_next(&groups, &mut gone), "{what}: nobody else waits");
+                let waits = others_wait.then(|| queue_up(1));
+                drop(gone);
+                let mut next = waits.unwrap_or_else(|| queue_up(1));
+                assert!(is_next(&groups, &mut next), "{what}: the turn is taken for ever");
+                next.begin();
+                // One that waits while another one runs, and goes, takes nothing along.
+                drop(queue_up(0));
+                let mut last = queue_up(0);
+                assert!(is_next(&groups, &mut last), "{what}: the turn before has ended");
+                last.begin();
+                groups.end_turn(false);
+            }
+        }
+    }
+}

@@ -477,4 +477,47 @@ mod tests {
         let refused = refused.unwrap_err().to_string();
         assert!(refused.contains("'c' takes 65536 bytes, at most 65535"), "{refused}");
     }
+
+    #[test]
+    fn what_follows_a_prefix_is_behind_all_keys_that_begin_with_it() {
+        for order in [ClusteringOrder::Ascending, ClusteringOrder::Descending] {
+            let mut schema = table(1);
+            schema.columns[1].kind = ColumnKind::ClusteringKey { position: 0, order };
+            let kind = ColumnKind::ClusteringKey { position: 1, order };
+            schema.columns.push(Column { name: "d".into(), ty: DataType::Text, kind });
+            let texts = ["", "\0", "a", "a\0", "a\u{10ffff}", "b"].map(|t| Value::Text(t.into()));
+            let key = |values: &[Value]| ClusteringKey::from_values(&schema, values).unwrap();
+            let mut prefixes = texts.each_ref().map(|text| (key(std::slice::from_ref(text)), text));
+            prefixes.sort_by(|(a, _), (b, _)| a.cmp(b));
+            for (at, (prefix, first)) in prefixes.iter().enumerate() {
+                let behind = prefix.after_all_extensions();
+                for second in &texts {
+                    let whole = key(&[(*first).clone(), second.clone()]);
+                    assert!(*prefix < whole && whole < behind, "{order:?} {first} {second}");
+                    let next = prefixes.get(at + 1);
+                    let next = next.map(|(_, next)| key(&[(*next).clone(), second.clone()]));
+                    assert!(next.is_none_or(|next| next >= behind), "{order:?} {first} {second}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_in_another_form_is_the_one_that_an_insert_would_write() {
+        let mut schema = table(2);
+        schema.columns[0].ty = DataType::Decimal { precision: 9, scale: 2 };
+        let key = |unscaled, scale| {
+            let values = [Value::Decimal { unscaled, scale }, text(1)];
+            PartitionKey::from_values(&schema, &values).unwrap()
+        };
+        let inserted = |key: PartitionKey| key.as_inserted(&schema).unwrap();
+        assert_eq!(inserted(key(15, 1)), Some(key(150, 2)));
+        assert_eq!(inserted(key(1500, 3)), Some(key(150, 2)));
+        assert_eq!(inserted(key(150, 2)), None, "it is in that form");
+        let no_number = PartitionKey::from_bytes(*b"\0\x02ab\0\0\x01x\0");
+        assert_eq!(inserted(no_number), None, "what is no number stays");
+        assert!(PartitionKey::from_bytes(*b"\0").as_inserted(&schema).is_err());
+        // Texts have one form, and are not even taken apart.
+        assert_eq!(PartitionKey::from_bytes(*b"\0").as_inserted(&table(2)).unwrap(), None);
+    }
 }

@@ -345,3 +345,90 @@ impl TableSchema {
         self.options.compression.as_ref().map_or(Ok(()), Compression::validate)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Compressor;
+
+    /// `p int, c int, s int static, v int`
+    fn schema() -> TableSchema {
+        let column = |name: &str, kind| Column { name: name.into(), ty: DataType::Int, kind };
+        let order = ClusteringOrder::Ascending;
+        TableSchema {
+            id: TableId(1),
+            keyspace: "ks".into(),
+            name: "t".into(),
+            columns: vec![
+                column("p", ColumnKind::PartitionKey { position: 0 }),
+                column("c", ColumnKind::ClusteringKey { position: 0, order }),
+                column("s", ColumnKind::Static),
+                column("v", ColumnKind::Regular),
+            ],
+            options: TableOptions::default(),
+            drops: Vec::new(),
+        }
+    }
+
+    fn dropped_at(times: &[i64]) -> Vec<ColumnDrop> {
+        times.iter().map(|at| ColumnDrop { column: ColumnId(3), at: *at }).collect()
+    }
+
+    #[test]
+    fn a_schema_that_breaks_a_rule_is_refused_and_the_rule_is_named() {
+        type Change = fn(&mut TableSchema);
+        let good: [Change; 5] = [
+            |_| {},
+            |t| t.options.default_time_to_live = TTL_SECONDS_MAX,
+            |t| t.options.rate_limit_by = Some("p".into()),
+            |t| t.columns[1].ty = DataType::list_of(DataType::Int).frozen(),
+            |t| {
+                t.columns[3].kind = ColumnKind::Dropped { was_static: false };
+                t.drops = dropped_at(&[7]);
+            },
+        ];
+        for change in good {
+            let mut table = schema();
+            change(&mut table);
+            table.validate().unwrap();
+        }
+        let broken: [(Change, &str); 15] = [
+            (|t| t.columns[3].name = String::new(), "a column has no name"),
+            (|t| t.columns[3].name = "p".into(), "column 'p' is defined twice"),
+            (|t| t.columns[3].ty = DataType::tuple_of([]), "column 'v': type tuple<>"),
+            (|t| t.columns[0].kind = ColumnKind::Regular, "table 't' has no partition key"),
+            (|t| t.columns[1].kind = ColumnKind::Regular, "static column 's' needs a table with"),
+            (|t| t.columns[0].ty = DataType::Duration, "'p' cannot be duration, which has no"),
+            (
+                |t| t.columns[1].ty = DataType::list_of(DataType::Int),
+                "'c' cannot be list<int>: freeze it",
+            ),
+            (|t| t.options.default_time_to_live = -1, "default_time_to_live must be between 0"),
+            (
+                |t| t.options.default_time_to_live = TTL_SECONDS_MAX + 1,
+                "default_time_to_live must be between 0",
+            ),
+            (|t| t.options.rate_limit_by = Some("c".into()), "and 'c' is none"),
+            (
+                |t| t.columns[3].kind = ColumnKind::Dropped { was_static: false },
+                "when column 'v' was dropped is not said",
+            ),
+            (|t| t.drops = dropped_at(&[1, 1]), "was dropped last at two times"),
+            (|t| t.drops = dropped_at(&[1, 2]), "was dropped last at two times"),
+            (|t| t.options.compaction.min_threshold = 1, "min_threshold is at least 2"),
+            (
+                |t| {
+                    let usual = Compression::new(Compressor::Lz4);
+                    t.options.compression = Some(Compression { chunk_bytes: 3000, ..usual });
+                },
+                "a power of two",
+            ),
+        ];
+        for (breaks, wanted) in broken {
+            let mut table = schema();
+            breaks(&mut table);
+            let error = table.validate().unwrap_err().to_string();
+            assert!(error.contains(wanted), "{error}, and not: {wanted}");
+        }
+    }
+}

@@ -381,4 +381,66 @@ mod tests {
         let more = [whole.as_slice(), &[0]].concat();
         assert!(matches!(read(&more), Err(Error::Corrupt(_))));
     }
+
+    /// Each block is whole by itself: only the end knows how many requests there were.
+    #[test]
+    fn a_block_that_is_missing_or_comes_twice_is_named() {
+        let all = requests(9, 120);
+        let blocks: Vec<Vec<u8>> = all.chunks(40).map(|chunk| encode_block(0, chunk)).collect();
+        let read_of = |places: &[usize]| {
+            let chosen = places.iter().map(|at| blocks[*at].clone());
+            read(&file(&chosen.chain([encode_end(120, 2)]).collect::<Vec<_>>()))
+        };
+        let whole = read_of(&[0, 1, 2]).unwrap();
+        assert_eq!((whole.reads().len(), whole.lost(), whole.is_complete()), (120, 2, true));
+        for places in [&[1, 2][..], &[0, 2], &[0, 1], &[], &[0, 1, 1, 2]] {
+            let error = read_of(places).unwrap_err();
+            assert!(matches!(error, Error::Corrupt(_)), "{places:?}: {error}");
+            let wanted = format!("wanted 120 requests, found {}", 40 * places.len());
+            assert!(error.to_string().contains(&wanted), "{places:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_every_width_are_read_as_they_were_written() {
+        for largest in [0, 1, 0xFF, 0x100, 0xFFFF_FFFF, 1 << 40, u64::MAX] {
+            let request = |id, size_bytes, time_us| Request {
+                id,
+                size_bytes,
+                kind: 15,
+                is_hit: id == largest,
+                time_us,
+            };
+            let all = [
+                request(largest, 1, 5_999),
+                request(largest / 2, u32::MAX, 5_999),
+                request(0, 0x80, 1 << 30),
+                request(largest, 0x80, 1 << 41),
+            ];
+            let mut builder = TraceBuilder::default();
+            builder.count_hits();
+            all.iter().for_each(|request| builder.push(*request).unwrap());
+            let trace = read(&file(&[encode_block(0, &all), encode_end(4, 0)])).unwrap();
+            assert_eq!(trace, builder.finish_recorded(0, true), "{largest}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_hits_tells_of_none_and_a_newer_one_is_not_read() {
+        let header = |version: u16, flags: u16| {
+            let mut header = encode_header(7);
+            header.truncate(HEADER_BYTES - 4);
+            header[8..10].copy_from_slice(&version.to_le_bytes());
+            header[10..12].copy_from_slice(&flags.to_le_bytes());
+            let crc = crate::checksum::crc32(&header);
+            header.extend_from_slice(&crc.to_le_bytes());
+            header
+        };
+        let rest = [encode_block(0, &requests(3, 50)), encode_end(50, 0)].concat();
+        let read_with = |version, flags| read(&[header(version, flags), rest.clone()].concat());
+        assert!(read_with(VERSION, FLAG_HITS).unwrap().recorded_hits().is_some_and(|n| n > 0));
+        assert_eq!(read_with(VERSION, 0).unwrap().recorded_hits(), None, "it is not known");
+        let newer = read_with(VERSION + 1, FLAG_HITS).unwrap_err();
+        assert!(matches!(newer, Error::Unavailable(_)), "{newer}");
+    }
 }

@@ -41,3 +41,71 @@ pub(crate) fn of_catalog(catalog: &Catalog) -> [u8; 32] {
     }
     *hasher.finalize().as_bytes()
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_engine::{
+        ClusteringOrder, Column, ColumnDrop, ColumnId, ColumnKind, DataType, TableId, TableOptions,
+    };
+
+    use super::*;
+
+    fn column(name: &str, kind: ColumnKind) -> Column {
+        Column { name: name.into(), ty: DataType::Int, kind }
+    }
+
+    /// `p | c | v, w`, all of them int.
+    fn table() -> TableSchema {
+        let order = ClusteringOrder::Ascending;
+        TableSchema {
+            id: TableId(1),
+            keyspace: "ks".into(),
+            name: "t".into(),
+            columns: vec![
+                column("p", ColumnKind::PartitionKey { position: 0 }),
+                column("c", ColumnKind::ClusteringKey { position: 0, order }),
+                column("v", ColumnKind::Regular),
+                column("w", ColumnKind::Regular),
+            ],
+            options: TableOptions::default(),
+            drops: Vec::new(),
+        }
+    }
+
+    type Change = (&'static str, fn(&mut TableSchema));
+
+    #[test]
+    fn tables_are_alike_where_values_mean_the_same() {
+        let of_a_nodes_own: [Change; 3] = [
+            ("number", |table| table.id = TableId(2)),
+            ("options", |table| table.options.default_time_to_live = 7),
+            ("drops", |table| table.drops.push(ColumnDrop { column: ColumnId(2), at: 5 })),
+        ];
+        for (what, change) in of_a_nodes_own {
+            let mut changed = table();
+            change(&mut changed);
+            assert_ne!(changed, table(), "{what}");
+            assert_eq!(of_table(&changed), of_table(&table()), "{what}");
+        }
+        let others: [Change; 10] = [
+            ("keyspace", |table| table.keyspace = "other".into()),
+            ("name", |table| table.name = "u".into()),
+            ("name of a column", |table| table.columns[3].name = "x".into()),
+            ("type", |table| table.columns[2].ty = DataType::BigInt),
+            ("kind", |table| table.columns[2].kind = ColumnKind::Static),
+            ("drop", |table| table.columns[2].kind = ColumnKind::Dropped { was_static: false }),
+            ("order", |table| {
+                let order = ClusteringOrder::Descending;
+                table.columns[1].kind = ColumnKind::ClusteringKey { position: 0, order };
+            }),
+            ("places of columns", |table| table.columns.swap(2, 3)),
+            ("a column more", |table| table.columns.push(column("x", ColumnKind::Regular))),
+            ("a column less", |table| table.columns.truncate(3)),
+        ];
+        for (what, change) in others {
+            let mut changed = table();
+            change(&mut changed);
+            assert_ne!(of_table(&changed), of_table(&table()), "{what}");
+        }
+    }
+}

@@ -48,3 +48,63 @@ pub(crate) fn of_status(node: &str, address: &str, status: &Status) -> Error {
 fn is_of_transport(status: &Status) -> bool {
     std::error::Error::source(status).is_some() || status.code() == Code::Cancelled
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADDRESS: &str = "grpc://h:1";
+
+    fn kind(error: &Error) -> &'static str {
+        match error {
+            Error::Invalid(_) => "invalid",
+            Error::Overloaded(_) => "overloaded",
+            Error::Timeout { .. } => "timeout",
+            Error::Unavailable(_) => "unavailable",
+            _ => "another",
+        }
+    }
+
+    /// A client of the one node can do about an error what it could at the other.
+    #[test]
+    fn an_error_of_another_node_says_what_to_do_about_it_and_whose_it_is() {
+        let limited = Error::RateLimited { table: "ks.t".into(), operation: "write", limit: 5 };
+        let late = Error::Timeout { what: "x", within: Duration::from_millis(5) };
+        let poisoned = Error::Poisoned { shard: 1, reason: "a sync failed".into() };
+        for (error, code, wanted) in [
+            (Error::invalid("x"), Code::InvalidArgument, "invalid"),
+            (Error::short("x"), Code::ResourceExhausted, "overloaded"),
+            (limited, Code::ResourceExhausted, "overloaded"),
+            (late, Code::DeadlineExceeded, "timeout"),
+            (Error::NotFound { kind: "table", name: "t".into() }, Code::NotFound, "unavailable"),
+            (Error::Exists { kind: "table", name: "t".into() }, Code::AlreadyExists, "unavailable"),
+            (Error::corrupt("f", 1, "a", "b"), Code::DataLoss, "unavailable"),
+            (Error::Unavailable("x".into()), Code::Unavailable, "unavailable"),
+            (poisoned, Code::Unavailable, "unavailable"),
+            (Error::Closed, Code::Unavailable, "unavailable"),
+        ] {
+            let sent = status(&error);
+            assert_eq!(sent.code(), code, "{error}");
+            let came = of_status("b", ADDRESS, &sent);
+            assert_eq!(kind(&came), wanted, "{error}");
+            let text = came.to_string();
+            assert!(!is_of_node_down(&text), "{text}");
+            if wanted != "timeout" {
+                assert!(text.contains("node 'b'") && text.ends_with(&error.to_string()), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_node_that_does_not_answer_is_told_from_one_that_refuses() {
+        let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        for status in [Status::from_error(Box::new(refused)), Status::cancelled("x")] {
+            let error = of_status("b", ADDRESS, &status);
+            assert_eq!(kind(&error), "unavailable");
+            let text = error.to_string();
+            assert!(is_of_node_down(&text), "{text}");
+            assert!(text.starts_with("node 'b' at grpc://h:1 does not answer ("), "{text}");
+        }
+        assert!(!is_of_node_down(DOWN), "no node is named");
+    }
+}

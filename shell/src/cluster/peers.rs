@@ -308,3 +308,55 @@ impl Peers for Cluster {
             .boxed()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_engine::clock::SimulatedClock;
+
+    use super::*;
+    use crate::cluster::error::is_of_node_down;
+
+    const OTHER: NodeId = NodeId(1);
+
+    /// A cluster of two, of which the other one is not there.
+    fn half(clock: Arc<SimulatedClock>) -> Arc<Cluster> {
+        let node = |name: &str| (name.to_owned(), "grpc://127.0.0.1:1".to_owned());
+        let plan = RingPlan {
+            version: 1,
+            key: [7; 32],
+            authority: None,
+            nodes: vec![node("a"), node("b")],
+            ranges: vec![(-1, 0), (i64::MAX, 1)],
+        };
+        Cluster::new(plan, "a", clock).unwrap()
+    }
+
+    async fn is_down(cluster: &Cluster) -> bool {
+        let reached = cluster.reach(OTHER).await;
+        reached.is_err_and(|error| is_of_node_down(&error.to_string()))
+    }
+
+    /// Each statement that needs it is refused at once, not the first one only.
+    #[tokio::test]
+    async fn a_node_that_did_not_answer_is_asked_again() {
+        let cluster = half(SimulatedClock::new(1_000_000));
+        for time in 1..=3 {
+            assert!(is_down(&cluster).await, "time {time}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_node_that_answered_is_taken_to_be_there_for_a_second_and_no_longer() {
+        let clock = SimulatedClock::new(1_000_000);
+        let cluster = half(Arc::clone(&clock));
+        let until_ns = clock.monotonic_ns() + REACHED.as_nanos() as u64;
+        cluster.reached_ns[1].store(until_ns, Ordering::Relaxed);
+        let moment = Duration::from_micros(1);
+        for by in [Duration::ZERO, REACHED - moment] {
+            clock.advance(by);
+            assert!(cluster.reach(OTHER).await.is_ok());
+        }
+        clock.advance(moment);
+        assert!(is_down(&cluster).await);
+    }
+}

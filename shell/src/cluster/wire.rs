@@ -680,4 +680,75 @@ mod tests {
         assert!(sent(None).deadline.is_none());
         database.close().await.unwrap();
     }
+
+    /// A table of a database, which gives it its number.
+    async fn stored_table(database: &Database) -> SchemaRef {
+        let schema = TableSchema { keyspace: "default".into(), ..(*table()).clone() };
+        database.create_table(schema, false).await.unwrap()
+    }
+
+    fn read_of(table: &SchemaRef, partitions: Partitions, slice: Slice) -> ReadCommand {
+        let stamp = |column, kind| Stamp { column: ColumnId(column), kind };
+        ReadCommand {
+            schema: Arc::clone(table),
+            partitions,
+            slice,
+            columns: vec![ColumnId(3), ColumnId(0)],
+            stamps: vec![stamp(3, StampKind::TimeToLive), stamp(2, StampKind::WriteTime)],
+            row_limit: None,
+            partition_limit: None,
+            deadline: None,
+            level: Terms::default().level,
+            past_cache: false,
+            filter: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_read_is_the_one_that_was_sent_and_a_broken_one_is_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(Options::new(directory.path())).await.unwrap();
+        let table = stored_table(&database).await;
+        let (catalog, clock) = (database.catalog(), SimulatedClock::new(0));
+        let key = |n| PartitionKey::from_values(&table, &[Value::Int(n)]).unwrap();
+        let row = |n| ClusteringKey::from_values(&table, &[Value::Int(n)]).unwrap();
+        let ranges = vec![
+            ClusteringRange { start: Position::after(row(1)), end: Position::before(row(3)) },
+            ClusteringRange { start: Position::before(row(5)), end: Position::after(row(7)) },
+            ClusteringRange { start: Position::after(row(9)), end: Position::end() },
+        ];
+        let reversed = Slice { ranges, direction: Direction::Reversed };
+        let full = || Slice::full(Direction::Forward);
+        let tokens = |min, max| Partitions::Tokens { shard: 0, min: Token(min), max: Token(max) };
+        let keys = Partitions::Keys(vec![key(3), key(-1), key(2)]);
+        let limited = read_of(&table, tokens(-5, i64::MAX), full());
+        let sent = [
+            read_of(&table, keys, reversed),
+            read_of(&table, tokens(i64::MIN, -1), full()),
+            ReadCommand { row_limit: Some(7), past_cache: true, ..limited.clone() },
+            ReadCommand { partition_limit: Some(2), columns: Vec::new(), ..limited },
+        ];
+        for command in &sent {
+            let request = ReadRequest::of(command, &catalog, &*clock).encode_to_vec();
+            let request = ReadRequest::decode(request.as_slice()).unwrap();
+            let came = request.command(&catalog, &*clock).unwrap();
+            assert_eq!(format!("{came:?}"), format!("{command:?}"));
+        }
+        let whole = || ReadRequest::of(&sent[0], &catalog, &*clock);
+        let mut broken = [(); 5].map(|()| whole());
+        broken[0].table = None;
+        broken[1].columns.push(4);
+        broken[2].stamps[0].column = 4;
+        broken[3].stamps[0].column = 1;
+        broken[4].ranges[2].end_weight = 2;
+        for (number, request) in broken.iter().enumerate() {
+            let refused = request.command(&catalog, &*clock);
+            assert!(matches!(refused, Err(Error::Invalid(_))), "{number}: {refused:?}");
+        }
+        let mut other = whole();
+        other.table.as_mut().unwrap().digest[0] ^= 1;
+        let refused = other.command(&catalog, &*clock);
+        assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+        database.close().await.unwrap();
+    }
 }

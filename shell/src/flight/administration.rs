@@ -222,10 +222,13 @@ mod tests {
 
     use arrow::array::{BinaryArray, BooleanArray, Int32Array, Int64Array, NullArray, StringArray};
     use arrow::datatypes::Field;
+    use tidegate_engine::{Database, Options};
     use tonic::Code;
 
     use super::*;
+    use crate::flight::kept::Kept;
     use crate::flight::ticket::write_rows;
+    use crate::query::{Session, SessionOptions};
 
     fn row(columns: Vec<(&str, ArrayRef)>) -> Row {
         let row = RecordBatch::try_from_iter(columns).unwrap();
@@ -291,6 +294,43 @@ mod tests {
             let error = Row::read(&body).err().unwrap();
             assert_eq!(error.code(), Code::InvalidArgument);
             assert!(error.message().contains(says), "{error}");
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn an_action_means_the_tables_of_its_session_and_a_sample_wants_a_shadow() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(Options::new(directory.path().join("data"))).await.unwrap();
+        let query = Session::new(database, SessionOptions::default()).unwrap();
+        for definition in [
+            "CREATE TABLE \"T\" (k int PRIMARY KEY)",
+            "CREATE KEYSPACE k2",
+            "CREATE TABLE k2.\"T\" (k int PRIMARY KEY)",
+            "USE k2",
+        ] {
+            query.execute(definition).await.unwrap();
+        }
+        let session = FlightSession::new(query, Arc::new(Kept::new()), 0);
+        let done = async |action: &str, columns: Vec<(&str, ArrayRef)>| {
+            let body = write_rows(&RecordBatch::try_from_iter(columns).unwrap()).unwrap();
+            let done = act(&session, None, (action, &body)).await;
+            done.map_err(|refused| refused.message().to_owned())
+        };
+        let said = |text: &str| Ok(Some(text.to_owned()));
+        let table = || vec![("table", text("T"))];
+        assert_eq!(done("Flush", table()).await, said("Table k2.T flushed."));
+        let both = vec![("keyspace", text("default")), ("table", text("T"))];
+        assert_eq!(done("Flush", both).await, said("Table default.T flushed."));
+        assert_eq!(done("flush", table()).await, Ok(None), "it is no action of operators");
+        for is_shadow in [None, Some(false)] {
+            let upload = vec![
+                ("name", text("mine")),
+                ("component", Arc::new(BinaryArray::from_vec(vec![&b"x"[..]])) as ArrayRef),
+                ("sample", Arc::new(Int64Array::from(vec![64])) as ArrayRef),
+                ("shadow", Arc::new(BooleanArray::from(vec![is_shadow])) as ArrayRef),
+            ];
+            let told = done("UploadPolicy", upload).await.unwrap_err();
+            assert!(told.contains("'sample' is of a shadow"), "{told}");
         }
     }
 }

@@ -240,7 +240,14 @@ fn in_words(error: Status) -> Status {
 
 #[cfg(test)]
 mod tests {
+    use arrow::datatypes::Schema;
+    use arrow_flight::IpcMessage;
+    use futures::TryStreamExt;
+    use tidegate_engine::clock::SimulatedClock;
+
     use super::*;
+    use crate::flight::service::tests::started;
+    use crate::query::Session;
 
     #[test]
     fn what_cannot_be_decoded_is_the_requests_fault() {
@@ -255,5 +262,73 @@ mod tests {
         }
         let own = in_words(Status::internal("a bug"));
         assert_eq!((own.code(), own.message()), (Code::Internal, "a bug"));
+    }
+
+    /// A front, and a session that may do everything.
+    async fn front(directory: &tempfile::TempDir) -> (Front, Session) {
+        let clock = SimulatedClock::new(1_700_000_000_000_000);
+        let front = Front(started(directory.path(), &clock).await);
+        let session = front.0.state().sessions().named("shell");
+        for text in [
+            "CREATE KEYSPACE k2",
+            "CREATE TABLE t (a int PRIMARY KEY)",
+            "CREATE TABLE k2.t (b int PRIMARY KEY)",
+            "CREATE TABLE k2.\"Select\" (c int PRIMARY KEY)",
+            "CREATE VIEW k2.w AS SELECT b AS d FROM k2.t",
+        ] {
+            session.execute(text).await.unwrap();
+        }
+        (front, session)
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_path_names_a_table_or_a_view_by_its_exact_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let (front, _) = front(&directory).await;
+        for (path, wanted) in [
+            (&["t"][..], Ok("a")),
+            (&["default", "t"], Ok("a")),
+            (&["k2", "t"], Ok("b")),
+            (&[CATALOG, "k2", "t"], Ok("b")),
+            (&["k2", "Select"], Ok("c")),
+            (&["k2", "w"], Ok("d")),
+            (&["k2", "T"], Err(Code::NotFound)),
+            (&["k2", "select"], Err(Code::NotFound)),
+            (&["K2", "t"], Err(Code::NotFound)),
+            (&["other", "k2", "t"], Err(Code::InvalidArgument)),
+            (&[], Err(Code::InvalidArgument)),
+        ] {
+            let names = path.iter().map(|name| (*name).to_owned()).collect();
+            let request = Request::new(FlightDescriptor::new_path(names));
+            let told = front.get_schema(request).await.map(|answer| {
+                let SchemaResult { schema } = answer.into_inner();
+                let schema = Schema::try_from(IpcMessage(schema)).unwrap();
+                schema.field(0).name().clone()
+            });
+            let told = told.as_deref().map_err(|refused| refused.code());
+            assert_eq!(told, wanted, "{path:?}");
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn tables_and_views_are_listed_of_all_keyspaces_or_of_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let (front, session) = front(&directory).await;
+        let listed = async |keyspace: &'static str| {
+            let criteria = Criteria { expression: keyspace.into() };
+            let infos = front.list_flights(Request::new(criteria)).await;
+            let infos = infos.map_err(|refused| refused.code())?.into_inner();
+            let infos: Vec<FlightInfo> = infos.try_collect().await.unwrap();
+            let name = |info: &FlightInfo| info.flight_descriptor.as_ref().unwrap().path.join(".");
+            let mut names: Vec<String> = infos.iter().map(name).collect();
+            names.sort();
+            Ok::<_, Code>(names)
+        };
+        let of_k2 = ["k2.Select", "k2.t", "k2.w"];
+        assert_eq!(listed("k2").await.unwrap(), of_k2);
+        assert_eq!(listed("").await.unwrap(), [&["default.t"][..], &of_k2].concat());
+        assert_eq!(listed("k3").await, Err(Code::NotFound));
+        session.execute("CREATE KEYSPACE k3").await.unwrap();
+        assert_eq!(listed("k3").await, Ok(Vec::new()));
     }
 }

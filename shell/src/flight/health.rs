@@ -154,4 +154,21 @@ mod tests {
         assert_eq!(other.code(), tonic::Code::NotFound);
         assert!(other.message().contains("'x.Y'"), "{other}");
     }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_service_that_has_recovered_serves_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(Options::new(directory.path().join("data"))).await.unwrap();
+        let session = Session::new(database.clone(), SessionOptions::default()).unwrap();
+        let clock = SimulatedClock::new(0);
+        // As a check leaves it that failed.
+        let last = Arc::new(Mutex::new(Some((0, ServingStatus::NotServing))));
+        let health = Health { metrics: Metrics::new(session), clock: clock.clone(), last };
+        let times = [Duration::ZERO, FRESH - Duration::from_millis(1), FRESH, FRESH];
+        let ticks = stream::iter(times).map(|by| clock.advance(by));
+        let told: Vec<_> = health.clone().changes(ticks).collect().await;
+        assert_eq!(told, [ServingStatus::NotServing, ServingStatus::Serving]);
+        assert_eq!(health.status().await, ServingStatus::Serving);
+        database.close().await.unwrap();
+    }
 }

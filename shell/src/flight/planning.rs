@@ -211,4 +211,34 @@ mod tests {
         let write = Size { bytes: LONG_BYTES_MAX, is_write: true };
         assert!(planning.run(write, async { Ok(()) }).await.is_ok());
     }
+
+    /// Else as many as may wait would be refused for ever.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_a_statement_holds_is_given_back_whatever_becomes_of_it() {
+        let planning = Planning::new(2);
+        let Planning { queries, writes, room, waiting } = &planning;
+        let free = || [queries, writes, room, waiting].map(|permits| permits.available_permits());
+        let before = free();
+        assert_eq!(before[3], WAITING_MAX);
+        for is_write in [false, true] {
+            let text = Size { bytes: LONG_BYTES_MAX, is_write };
+            assert!(planning.run(text, async { Ok(()) }).await.is_ok());
+            assert_eq!(free(), before, "it was done");
+            let fails = async { Err::<(), _>(Status::aborted("x")) };
+            assert_eq!(planning.run(text, fails).await.unwrap_err().code(), Code::Aborted);
+            assert_eq!(free(), before, "it failed");
+            let all = if is_write { WRITES_MAX as u32 } else { 1 };
+            let turns = if is_write { writes } else { queries };
+            let turns = Arc::clone(turns).try_acquire_many_owned(all).unwrap();
+            let mut gives_up = Box::pin(planning.run(text, async { Ok(()) }));
+            assert!(futures::poll!(&mut gives_up).is_pending());
+            assert_eq!(free()[3], WAITING_MAX - 1);
+            drop((gives_up, turns));
+            assert_eq!(free(), before, "nobody waited for it any more");
+        }
+        let long = Size { bytes: SHORT_BYTES_MAX + 1, is_write: false };
+        for number in 0..=WAITING_MAX {
+            assert!(planning.run(long, async { Ok(()) }).await.is_ok(), "statement {number}");
+        }
+    }
 }

@@ -781,3 +781,6 @@ fn done(outcome: Outcome) -> Rows {
     let (sent, rows) = statement::result(outcome)?;
     Ok(encode(sent, rows))
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -139,3 +139,40 @@ pub(super) async fn decode_parameters(
             .map_err(|error| invalid(format!("the parameters do not fit together: {error}"))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, StringArray};
+
+    use super::*;
+
+    #[test]
+    fn the_pieces_of_a_batch_are_all_of_its_rows_in_their_order() {
+        for (rows, bytes_of_row) in [
+            (0, 0),
+            (1, 10),
+            (1000, 10),
+            (1, 2 * MESSAGE_BYTES),
+            (2, MESSAGE_BYTES - 1),
+            (3, MESSAGE_BYTES),
+            (5, MESSAGE_BYTES / 2),
+            (7, MESSAGE_BYTES / 3),
+            (64, 100_000),
+            (101, 50_000),
+        ] {
+            let text = |row: usize| format!("{row} {}", "x".repeat(bytes_of_row));
+            let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..rows).map(text)));
+            let batch = RecordBatch::try_from_iter([("v", texts)]).unwrap();
+            let found = pieces(&batch);
+            let all = concat_batches(&batch.schema(), &found).unwrap();
+            assert!(all == batch, "{} of {rows} rows of {bytes_of_row} bytes", all.num_rows());
+            // About as long as a message: at most one row more.
+            for piece in found {
+                let bytes: usize = piece.columns().iter().map(column_bytes).sum();
+                assert!(bytes <= MESSAGE_BYTES + bytes_of_row + 1000, "{bytes} bytes");
+            }
+        }
+    }
+}

@@ -160,4 +160,22 @@ mod tests {
         assert_eq!(metrics.health().await, Ok(()));
         database.close().await.unwrap();
     }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_does_not_work_shows_in_the_status_of_the_answer() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(Options::new(directory.path().join("data"))).await.unwrap();
+        let session = Session::new(database.clone(), SessionOptions::default()).unwrap();
+        let metrics = Metrics::new(session);
+        let healthy = health(State(Arc::clone(&metrics))).await.into_response();
+        assert_eq!(healthy.status(), StatusCode::OK);
+        let scraped = scrape(State(Arc::clone(&metrics))).await.into_response();
+        assert_eq!(scraped.status(), StatusCode::OK);
+        assert_eq!(scraped.headers()[CONTENT_TYPE], FORMAT);
+        database.close().await.unwrap();
+        let unhealthy = health(State(Arc::clone(&metrics))).await.into_response();
+        assert_eq!(unhealthy.status(), StatusCode::SERVICE_UNAVAILABLE);
+        let failed = scrape(State(metrics)).await.into_response();
+        assert_eq!(failed.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    }
 }

@@ -130,4 +130,27 @@ mod tests {
             .unwrap();
         assert!(String::from_utf8(whole).unwrap().contains(&text));
     }
+
+    #[test]
+    fn a_page_is_full_by_lines_and_no_later_record_slips_in() {
+        let schema = Schema::new(vec![Field::new("note", DataType::Utf8, true)]);
+        // Records of two, four and two lines.
+        let rows = ["x", "a\nb\nc", ""];
+        for (lines, shown) in [(1, Some(1)), (5, Some(1)), (6, Some(2)), (7, Some(2)), (8, None)] {
+            let page = Page { columns: 20, lines: Some(lines) };
+            let mut printer = ExpandedPrinter::new(&schema, Some(page));
+            let mut out = Vec::new();
+            for row in rows {
+                printer.write_row(&mut out, &[row.to_owned()]).unwrap();
+            }
+            let text = String::from_utf8(out).unwrap();
+            assert_eq!(printer.stopped_at(), shown, "{lines} lines:\n{text}");
+            let all = "-[ row 1 ]----------\nnote | x\n\
+                       -[ row 2 ]----------\nnote | a\n     | b\n     | c\n\
+                       -[ row 3 ]----------\nnote |\n";
+            let places = ["-[ row 2", "-[ row 3"].map(|head| all.find(head).unwrap());
+            let end = shown.map_or(all.len(), |shown| places[shown as usize - 1]);
+            assert_eq!(text, &all[..end], "{lines} lines");
+        }
+    }
 }

@@ -92,4 +92,34 @@ mod tests {
         let unknown = Progress { bytes_total: None, ..progress };
         assert_eq!(line(unknown, Duration::from_secs(3)), "30000 rows, 2.5 MB, 10000 rows/s");
     }
+
+    #[test]
+    fn a_share_is_told_of_what_has_a_size_and_is_never_more_than_all() {
+        let at = |bytes, total| {
+            let progress = Progress { rows: 10, bytes, bytes_total: Some(total) };
+            line(progress, Duration::from_secs(5))
+        };
+        assert_eq!(at(3_000_000, 2_000_000), "10 rows, 3.0 MB, 100 %, 2 rows/s");
+        assert_eq!(at(1_000_000, 0), "10 rows, 1.0 MB, 2 rows/s");
+        // Nothing is divided by zero.
+        let now = line(Progress { rows: 1, bytes: 1, bytes_total: None }, Duration::ZERO);
+        assert_eq!(now, "1 rows, 0.0 MB, 1000 rows/s");
+    }
+
+    #[test]
+    fn a_pipe_is_told_nothing_and_a_terminal_nothing_of_short_statements() {
+        let some = Progress { rows: 1, bytes: 1, bytes_total: None };
+        let (quiet, over) = (Duration::from_millis(QUIET_MS - 1), Duration::from_millis(QUIET_MS));
+        let drawn = |is_terminal, progress, elapsed| {
+            let mut line = ProgressLine { is_terminal, drawn: false };
+            line.draw(progress, elapsed);
+            let drawn = line.drawn;
+            line.clear();
+            assert!(!line.drawn, "it is taken away");
+            drawn
+        };
+        assert!(drawn(true, some, over));
+        assert!(!drawn(true, some, quiet) && !drawn(false, some, over));
+        assert!(!drawn(true, Progress { bytes: 0, ..some }, over), "nothing has come yet");
+    }
 }

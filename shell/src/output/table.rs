@@ -429,4 +429,63 @@ mod tests {
         printer.finish(&mut out).unwrap();
         assert_eq!(printer.stopped_at(), Some(1), "{}", String::from_utf8_lossy(&out));
     }
+
+    #[test]
+    fn a_page_is_full_by_lines_and_no_later_row_slips_in() {
+        // Rows of one, three and one lines.
+        let rows = batch(vec![1, 2, 3], vec![Some("x"), Some("a\nb\nc"), Some("y")]);
+        // One row is shown however high it is.
+        let high = rows.slice(1, 2);
+        for (rows, lines, shown, drawn) in [
+            (&rows, 1, Some(1), 1),
+            (&rows, 3, Some(1), 1),
+            (&rows, 4, Some(2), 4),
+            (&rows, 5, None, 5),
+            (&high, 2, Some(1), 3),
+            (&high, 3, Some(1), 3),
+            (&high, 4, None, 4),
+        ] {
+            let mut out = Vec::new();
+            let page = Page { columns: 40, lines: Some(lines) };
+            let mut printer = TablePrinter::new(rows.schema(), Some(page));
+            printer.write(&mut out, rows).unwrap();
+            printer.finish(&mut out).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            assert_eq!(printer.stopped_at(), shown, "{lines} lines:\n{text}");
+            // Three of the head, one of the end.
+            assert_eq!(text.lines().count(), 4 + drawn, "{lines} lines:\n{text}");
+        }
+    }
+
+    /// Also those that UTF-8 writes in two bytes: U+009B begins an escape on some terminals.
+    #[test]
+    fn no_control_character_of_a_value_or_a_heading_reaches_the_screen() {
+        let is_one = |c: &char| c.is_control() && *c != '\n';
+        let controls: String = ('\0'..='\u{ff}').filter(is_one).collect();
+        assert_eq!(controls.chars().count(), 64);
+        let value: ArrayRef = Arc::new(StringArray::from(vec![controls.as_str()]));
+        let batch = RecordBatch::try_from_iter([(controls.as_str(), value)]).unwrap();
+        let table = print(std::slice::from_ref(&batch));
+        let mut records = Vec::new();
+        ExpandedPrinter::new(&batch.schema(), None).write(&mut records, &batch).unwrap();
+        for text in [table, String::from_utf8(records).unwrap()] {
+            assert!(!text.chars().any(|c| is_one(&c)), "{text:?}");
+            for escape in ["\\u{0}", "\\t", "\\u{1b}", "\\u{7f}", "\\u{9b}", "\\u{9f}"] {
+                assert_eq!(text.matches(escape).count(), 2, "{escape}: {text}");
+            }
+        }
+    }
+
+    /// Else a thousand rows of megabytes would be held back.
+    #[test]
+    fn a_few_long_rows_fill_the_sample() {
+        let long = "x".repeat(SAMPLE_BYTES_MAX / 2);
+        let rows = batch(vec![1, 2], vec![Some(long.as_str()); 2]);
+        let mut out = Vec::new();
+        let mut printer = TablePrinter::new(rows.schema(), None);
+        printer.write(&mut out, &rows.slice(0, 1)).unwrap();
+        assert!(out.is_empty(), "there is room for more");
+        printer.write(&mut out, &rows.slice(1, 1)).unwrap();
+        assert!(out.len() > SAMPLE_BYTES_MAX && printer.sample.is_empty());
+    }
 }

@@ -22,3 +22,36 @@ impl Printer for TextPrinter {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, StringArray};
+    use arrow::datatypes::{DataType, Field, Schema};
+
+    use super::super::{Mode, printer};
+    use super::*;
+
+    #[test]
+    fn text_is_written_as_it_is_but_for_programs_that_read_json() {
+        let (name, form) = TEXT_FORM;
+        let metadata = HashMap::from([(name.to_owned(), form.to_owned())]);
+        let field = Field::new("cql", DataType::Utf8, false);
+        let schema = Arc::new(Schema::new(vec![field]).with_metadata(metadata));
+        let column: ArrayRef = Arc::new(StringArray::from(vec!["CREATE x;", "a,\n b"]));
+        let batch = RecordBatch::try_new(schema, vec![column]).unwrap();
+        let print = |mode| {
+            let mut out = Vec::new();
+            let mut printer = printer(mode, batch.schema(), None);
+            printer.write(&mut out, &batch).unwrap();
+            printer.finish(&mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        for mode in [Mode::Table, Mode::Expanded, Mode::Csv] {
+            assert_eq!(print(mode), "CREATE x;\n\na,\n b\n\n", "{mode}");
+        }
+        assert_eq!(print(Mode::Json), "{\"cql\":\"CREATE x;\"}\n{\"cql\":\"a,\\n b\"}\n");
+    }
+}

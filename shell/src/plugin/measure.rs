@@ -160,3 +160,42 @@ fn describe(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_has_the_ratio_of_what_its_capacities_count() {
+        let directory = tempfile::tempdir().unwrap();
+        let trace = directory.path().join("t.txt");
+        // Half of the requests hit, and a fiftieth of the bytes.
+        std::fs::write(&trace, "1,10\n1,10\n1,10\n2,970\n").unwrap();
+        for (capacity, title, unit, top) in [
+            (Capacity::Bytes(1000), "byte hit ratio, ", "bytes in the cache", " 10.0 % |"),
+            (Capacity::Entries(2), "hit ratio, ", "entries in the cache", " 60.0 % |"),
+        ] {
+            let arguments = ReplayArguments {
+                policies: vec!["lru".to_owned()],
+                trace: trace.display().to_string(),
+                format: None,
+                capacities: vec![capacity],
+                ahead: 1,
+                batch: 256,
+                seed: 1,
+                plot: true,
+                svg: None,
+            };
+            let mut out = Vec::new();
+            assert!(replay(&arguments, Mode::Csv, &mut out).is_ok(), "{capacity}");
+            let text = String::from_utf8(out).unwrap();
+            let (rows, chart) = text.split_once("\n\n").unwrap();
+            assert!(rows.contains(",requests,hits,hit_ratio,byte_hit_ratio,"), "{rows}");
+            assert!(rows.contains(",4,2,0.5,0.02,"), "{rows}");
+            let lines: Vec<&str> = chart.lines().collect();
+            assert!(lines[0].starts_with(title) && chart.contains(unit), "{chart}");
+            // The highest share that the frame has: a whole tenth above the curve's.
+            assert!(lines[1].starts_with(top), "{chart}");
+        }
+    }
+}

@@ -227,4 +227,30 @@ mod tests {
         let plain = Assistant { colors: false, ..assistant };
         assert_eq!(plain.highlight("c' FROM", 0), "c' FROM");
     }
+
+    #[test]
+    fn the_history_has_whole_statements_and_no_password() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("history");
+        history::prepare(&path).unwrap();
+        let mut editor: Editor<Assistant, FileHistory> =
+            Editor::with_config(Config::default()).unwrap();
+        editor.load_history(&path).unwrap();
+        let mut terminal = Terminal { editor, history: Some(path.clone()) };
+        for text in [
+            "CREATE ROLE r WITH PASSWORD = 'hush';",
+            " SELECT 'unsaid';",
+            "SELECT 1,\n  2;\n",
+            "  \n",
+            "",
+        ] {
+            terminal.remember(text);
+        }
+        let written = std::fs::read_to_string(&path).unwrap();
+        assert!(!written.contains("hush") && !written.contains("unsaid"), "{written}");
+        let mut kept = FileHistory::with_config(&Config::default());
+        kept.load(&path).unwrap();
+        let kept: Vec<&str> = kept.iter().map(String::as_str).collect();
+        assert_eq!(kept, ["CREATE ROLE r WITH PASSWORD = '***';", "SELECT 1,\n  2;"]);
+    }
 }

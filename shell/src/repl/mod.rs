@@ -76,3 +76,28 @@ async fn run_text(session: &mut Session, text: &str) -> std::io::Result<Next> {
 fn prompt(keyspace: &str) -> String {
     if keyspace == "default" { "tg> ".to_owned() } else { format!("tg:{keyspace}> ") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::tests::{Printed, session};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_first_failure_drops_the_rest_of_what_was_entered() {
+        let directory = tempfile::tempdir().unwrap();
+        let printed = Printed::default();
+        let mut session = session(directory.path(), &printed).await;
+        for (text, next, wanted) in [
+            ("SELECT 1 AS a; SELECT 2 AS b;", Next::Continue, "a\n1\nb\n2\n"),
+            ("SELECT 1 AS a; SELECT nonsense; SELECT 2 AS b;", Next::Continue, "a\n1\n"),
+            ("SELECT nonsense; \\q", Next::Continue, ""),
+            ("SELECT 1 AS a; \\q", Next::Leave, "a\n1\n"),
+            ("\\nonsense", Next::Continue, ""),
+            ("-- nothing", Next::Continue, ""),
+        ] {
+            assert_eq!(run_text(&mut session, text).await.unwrap(), next, "{text}");
+            assert_eq!(printed.take(), wanted, "{text}");
+        }
+        session.database().close().await.unwrap();
+    }
+}

@@ -330,3 +330,73 @@ impl Line {
         self.line.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is found where these files and directories are named.
+    fn found(files: &[PathBuf]) -> Targets {
+        let files = SstableFiles { files: files.to_vec() };
+        let work = |disk: Rc<dyn Disk>, _| async move { targets(&*disk, &files).await };
+        disk::run(Backend::Blocking, work).unwrap()
+    }
+
+    #[test]
+    fn each_sstable_is_looked_at_once_and_what_is_none_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let folders = ["one", "other", "newer", "empty"].map(|name| directory.path().join(name));
+        folders.iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
+        let [one, other, newer, empty] = folders;
+        let (two, ten) = (SstableName::native(2), SstableName::native(10));
+        let (index, data) = ("me-10-big-Index.db", "me-10-big-Data.db");
+        for path in [
+            one.join("me-2-big-Data.db"),
+            one.join(data),
+            one.join(index),
+            other.join("me-2-big-Data.db"),
+            newer.join("oa-3-big-Data.db"),
+        ] {
+            std::fs::write(path, "").unwrap();
+        }
+        let named = [one.join(index), one.clone(), one.join(data), other.clone(), newer.clone()];
+        let Targets { found: looked_at, wrong, unknown } = found(&named);
+        assert_eq!(looked_at, [(one.clone(), ten), (one.clone(), two.clone()), (other, two)]);
+        assert!(wrong.is_empty(), "{wrong:?}");
+        assert!(unknown.len() == 1 && unknown[0].contains("version oa"), "{unknown:?}");
+        let absent = [empty, one.join("me-3-big-Data.db"), one.join("notes"), newer.join("x")];
+        let Targets { found: looked_at, wrong, unknown } = found(&absent);
+        assert!(looked_at.is_empty() && unknown.is_empty(), "{looked_at:?} {unknown:?}");
+        assert_eq!(wrong.len(), absent.len(), "{wrong:?}");
+        for (told, wanted) in
+            wrong.iter().zip(["holds no SSTable", "no such file", "'notes'", "'x'"])
+        {
+            assert!(told.contains(wanted), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_verification_tells_how_much_there_is_beyond_what_is_shown() {
+        let shown = |found: &Verification| {
+            let mut out = Vec::new();
+            print_verification(&mut out, found).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let counted = "(2 partitions, 3 rows, 40 bytes of data)";
+        let mut found = Verification::default();
+        found.sstable = "t/me-1-big".into();
+        (found.partitions, found.rows, found.data_bytes) = (2, 3, 40);
+        assert_eq!(shown(&found), format!("t/me-1-big: sound {counted}\n"));
+        found.skipped.push("a digest".to_owned());
+        found.notes.push("an old one".to_owned());
+        let below = "  not checked: a digest\n  note: an old one\n";
+        assert_eq!(shown(&found), format!("t/me-1-big: sound {counted}\n{below}"));
+        let problem = || Error::invalid("torn");
+        found.problems.push(problem());
+        for (count, said, more) in [(1, "1 problem", ""), (3, "3 problems", "  and 2 more\n")] {
+            found.problem_count = count;
+            let wanted = format!("DAMAGED, {said} {counted}\n  {}\n{more}{below}", problem());
+            assert_eq!(shown(&found), format!("t/me-1-big: {wanted}"));
+        }
+    }
+}

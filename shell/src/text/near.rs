@@ -39,4 +39,15 @@ mod tests {
         assert_eq!(nearest("pressure", known), None);
         assert_eq!(nearest("xy", known), None);
     }
+
+    #[test]
+    fn of_several_near_names_the_nearest_is_meant_and_the_first_of_those() {
+        assert_eq!(nearest("orgin", ["origins", "origin"]), Some("origin"));
+        assert_eq!(nearest("tem", ["temp", "item"]), Some("temp"));
+        assert_eq!(nearest("temp", ["tempe", "TEMP"]), Some("TEMP"));
+        assert_eq!(nearest("tempxy", ["temp"]), Some("temp"));
+        assert_eq!(nearest("tempxyz", ["temp"]), None);
+        // Of a short name nothing must be left to be another one.
+        assert_eq!((nearest("a", ["b"]), nearest("ac", ["ab"])), (None, Some("ab")));
+    }
 }

@@ -116,4 +116,39 @@ mod tests {
         assert_eq!(kept, "CREATE ROLE é WITH PASSWORD = **********\nAND x");
         assert_eq!(kept.chars().count(), text.chars().count());
     }
+
+    #[test]
+    fn each_password_of_a_text_is_masked_and_every_statement_begins_anew() {
+        for (text, wanted) in [
+            (
+                "CREATE ROLE a WITH PASSWORD = 'x'; ALTER ROLE b WITH PASSWORD = 'y'",
+                "CREATE ROLE a WITH PASSWORD = '***'; ALTER ROLE b WITH PASSWORD = '***'",
+            ),
+            (
+                "CREATE TABLE t (a int); create user u with password 'x'",
+                "CREATE TABLE t (a int); create user u with password '***'",
+            ),
+            (
+                "CREATE ROLE IF NOT EXISTS a WITH LOGIN = true AND PASSWORD = 'x'",
+                "CREATE ROLE IF NOT EXISTS a WITH LOGIN = true AND PASSWORD = '***'",
+            ),
+            (
+                r"ALTER ROLE a WITH PASSWORD = E'x\'y' AND LOGIN = true",
+                "ALTER ROLE a WITH PASSWORD = '***' AND LOGIN = true",
+            ),
+            ("ALTER ROLE a WITH PASSWORD = $$x;y$$", "ALTER ROLE a WITH PASSWORD = '***'"),
+            (
+                "ALTER ROLE a WITH PASSWORD\n-- new\n= 'x'",
+                "ALTER ROLE a WITH PASSWORD\n-- new\n= '***'",
+            ),
+            (
+                "ALTER ROLE a WITH LOGIN = true; SELECT password FROM t",
+                "ALTER ROLE a WITH LOGIN = true; SELECT password FROM t",
+            ),
+        ] {
+            assert_eq!(masked(text), wanted);
+        }
+        let kept = masked_in_place("ALTER ROLE a WITH PASSWORD = 'x\ny'; SELECT 1");
+        assert_eq!(kept, "ALTER ROLE a WITH PASSWORD = **\n**; SELECT 1");
+    }
 }

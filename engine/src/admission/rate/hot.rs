@@ -261,4 +261,19 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn what_callers_refused_is_told_with_what_the_shard_saw() {
+        let mut hot = HotPartitions::new(7, 0);
+        (0..KEPT_FROM).for_each(|_| read(&mut hot, 1));
+        hot.count_refused((TABLE, key(1).token()), Operation::Read, 30);
+        hot.count_refused((TABLE, key(1).token()), Operation::Write, 6);
+        // Of one that the shard itself was never asked for nobody knows the key.
+        hot.count_refused((TABLE, key(2).token()), Operation::Write, 50);
+        let (table, key) = (TABLE, key(1));
+        let one = HotPartition { table, key, reads: 34, writes: 6, refused: 36, missed_max: 0 };
+        assert_eq!(hot.all(), std::slice::from_ref(&one));
+        hot.tick(HALVING.as_nanos() as u64);
+        assert_eq!(hot.all(), [HotPartition { reads: 17, writes: 3, refused: 18, ..one }]);
+    }
 }

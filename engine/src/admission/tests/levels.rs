@@ -362,3 +362,21 @@ fn random_loads_lose_no_wake_up_and_starve_nobody() {
     }
     assert!(all.admitted > 0 && all.refused > 0 && all.killed > 0, "no limit is met: {all:?}");
 }
+
+/// Who waits need not wait until a read ends.
+#[test]
+fn new_shares_of_a_level_act_at_once() {
+    // Half of 24 turns by shares: 5 of whoever names none, 1 and 5; 13 for all.
+    let world = world(24, 1 << 30, [100, 1000]);
+    let running: Vec<Permit> = (0..14).map(|_| begun(&world, BATCH)).collect();
+    let mut next = waits(&world, BATCH);
+    assert_eq!(world.admission.level_status(BATCH).queued, 1);
+    set_levels(&world, [1000, 1000]);
+    assert_eq!(world.admission.shares(BATCH), 1000);
+    // 4 each, and 12 for all.
+    let permit = (&mut next).now_or_never().expect("two turns more are there").unwrap();
+    let status = world.admission.level_status(BATCH);
+    assert_eq!((status.running, status.queued, status.admitted), (15, 0, 15));
+    drop((running, permit));
+    assert_eq!((world.status().running, world.status().memory_bytes), (0, 0));
+}

@@ -1,5 +1,6 @@
 //! Values to Arrow and back, and what an INSERT of each writes.
 
+mod arrays;
 mod flat;
 mod select;
 
@@ -354,4 +355,125 @@ fn what_a_column_cannot_hold_is_refused() {
     let batch = batch_of(&pair, vec![insert(&pair, Some(&value), None)], 0);
     assert!(value_at(batch.column(1), 0, &DataType::tuple_of([DataType::Int])).is_err());
     assert!(value_at(batch.column(1), 0, &user()).unwrap_err().to_string().contains("'c0'"));
+}
+
+#[test]
+fn a_time_in_any_unit_is_that_of_its_column() {
+    use arrow::array::{
+        Array, Date32Array, Time32MillisecondArray, Time32SecondArray, Time64MicrosecondArray,
+        Time64NanosecondArray, TimestampMillisecondArray, TimestampSecondArray,
+    };
+    // Two in the morning, and a day before 1970.
+    let times: [Box<dyn Array>; 4] = [
+        Box::new(Time32SecondArray::from(vec![7200])),
+        Box::new(Time32MillisecondArray::from(vec![7_200_000])),
+        Box::new(Time64MicrosecondArray::from(vec![7_200_000_000])),
+        Box::new(Time64NanosecondArray::from(vec![7_200_000_000_000])),
+    ];
+    for array in times {
+        let found = value_at(&*array, 0, &DataType::Time).unwrap();
+        assert_eq!(found, Some(Value::Time(7_200_000_000_000)), "{}", array.data_type());
+    }
+    let instants: [Box<dyn Array>; 3] = [
+        Box::new(TimestampSecondArray::from(vec![-86_400])),
+        Box::new(TimestampMillisecondArray::from(vec![-86_400_000])),
+        Box::new(Date32Array::from(vec![-1])),
+    ];
+    for array in instants {
+        let found = value_at(&*array, 0, &DataType::Timestamp).unwrap();
+        assert_eq!(found, Some(Value::Timestamp(-86_400_000)), "{}", array.data_type());
+    }
+    // What does not fit is no other time.
+    let too_late = TimestampSecondArray::from(vec![i64::MAX / 1000 + 1]);
+    assert!(value_at(&too_late, 0, &DataType::Timestamp).is_err());
+    let too_long = Time64MicrosecondArray::from(vec![i64::MAX / 1000 + 1]);
+    assert!(value_at(&too_long, 0, &DataType::Time).is_err());
+}
+
+#[test]
+fn a_number_is_taken_from_any_type_as_far_as_its_column_goes() {
+    use arrow::array::{Float64Array, Int64Array, UInt64Array};
+    let shown = |found: crate::error::Result<Option<Value>>| match found {
+        Ok(found) => found.expect("it is not null").to_string(),
+        Err(error) => error.to_string(),
+    };
+    for (ty, least, most) in [
+        (DataType::TinyInt, i64::from(i8::MIN), i64::from(i8::MAX)),
+        (DataType::SmallInt, i64::from(i16::MIN), i64::from(i16::MAX)),
+        (DataType::Int, i64::from(i32::MIN), i64::from(i32::MAX)),
+    ] {
+        let found = |number| shown(value_at(&Int64Array::from(vec![number]), 0, &ty));
+        for number in [least, most] {
+            assert_eq!(found(number), number.to_string());
+        }
+        for number in [least - 1, most + 1] {
+            assert_eq!(found(number), format!("{number} is out of range for {}", ty.sql_name()));
+        }
+    }
+    let unsigned = UInt64Array::from(vec![i64::MAX as u64, i64::MAX as u64 + 1]);
+    let found = |row| shown(value_at(&unsigned, row, &DataType::BigInt));
+    assert_eq!(found(0), i64::MAX.to_string());
+    assert_eq!(found(1), "9223372036854775808 is out of range for bigint");
+    let wide = Float64Array::from(vec![0.5, f64::INFINITY, 1e39]);
+    let found = |row| shown(value_at(&wide, row, &DataType::Float));
+    assert_eq!([found(0), found(1), found(2)], ["0.5", "inf", "1e39 is out of range for float"]);
+}
+
+#[test]
+fn a_change_of_elements_leaves_the_others_as_they_are() {
+    let ty = DataType::set_of(DataType::Int);
+    let schema = table(&ty);
+    let column = schema.column(ColumnId(1));
+    let mut row = insert(&schema, Some(&Value::Set(ints(&[1, 2, 3]))), None);
+    let later = WriteOptions { timestamp: 1_000_001, now_seconds: 77, ..OPTIONS };
+    let expiry = Some(Expiry { ttl: 10, at: 87 });
+    let changes =
+        [ElementChange::Remove(ints(&[1, 9])), ElementChange::Add(Value::Set(ints(&[2, 4])))];
+    for change in &changes {
+        change_elements(&mut row, ColumnId(1), column, change, &later, expiry, 5).unwrap();
+    }
+    let multi = row.multi_cell(ColumnId(1)).unwrap();
+    assert_eq!(multi.deletion.unwrap().timestamp, 999_999);
+    let is_deleted = |state: &CellState| matches!(state, CellState::Deleted { deletion_time: 77 });
+    let deleted: Vec<bool> = multi.cells.iter().map(|(_, cell)| is_deleted(&cell.state)).collect();
+    assert_eq!(deleted, [true, false, false, false, true], "of 1, 2, 3, 4 and 9");
+    let seen = |now| value_at(batch_of(&schema, vec![row.clone()], now).column(1), 0, &ty).unwrap();
+    assert_eq!(seen(86), Some(Value::Set(ints(&[2, 3, 4]))));
+    assert_eq!(seen(87), Some(Value::Set(ints(&[3]))));
+
+    // A field goes by its number.
+    let schema = table(&user());
+    let address = Value::Tuple(vec![Some(text("s")), Some(Value::Int(5)), None]);
+    let mut row = insert(&schema, Some(&address), None);
+    let (column, change) =
+        (schema.column(ColumnId(1)), ElementChange::Remove(vec![Value::SmallInt(1)]));
+    change_elements(&mut row, ColumnId(1), column, &change, &later, None, 5).unwrap();
+    let found = value_at(batch_of(&schema, vec![row], 80).column(1), 0, &user()).unwrap();
+    assert_eq!(found, Some(Value::Tuple(vec![Some(text("s")), None, None])));
+}
+
+#[test]
+fn changes_of_elements_that_a_column_cannot_take_are_refused() {
+    let list = || DataType::list_of(DataType::Int);
+    let set = || DataType::set_of(DataType::Int);
+    let one = || ints(&[1]);
+    let refused = [
+        (set(), ElementChange::Prepend(Value::Set(one())), "set<int> has no front"),
+        (set(), ElementChange::Add(Value::List(one())), "wanted set<int>, found list"),
+        (set(), ElementChange::Remove(vec![text("x")]), "wanted int, found text"),
+        (list(), ElementChange::Prepend(Value::List(vec![text("x")])), "wanted list<int>"),
+        (list(), ElementChange::Remove(one()), "which elements a list has"),
+        (list(), ElementChange::Count(1), "list<int> does not count"),
+        (list().frozen(), ElementChange::Add(Value::List(one())), "frozen<list<int>> has no"),
+        (DataType::Int, ElementChange::Count(1), "int has no elements"),
+        (DataType::Counter, ElementChange::Add(Value::BigInt(1)), "counter has no elements"),
+    ];
+    for (ty, change, wanted) in refused {
+        let schema = table(&ty);
+        let (mut row, column) = (Row::default(), schema.column(ColumnId(1)));
+        let error = change_elements(&mut row, ColumnId(1), column, &change, &OPTIONS, None, 5);
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(wanted), "{error}, and not: {wanted}");
+        assert_eq!(row, Row::default());
+    }
 }

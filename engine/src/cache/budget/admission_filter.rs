@@ -163,7 +163,11 @@ impl AdmissionFilter {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
     use super::*;
+    use crate::policy::FailureKind;
 
     struct KeepsAll;
 
@@ -186,6 +190,46 @@ mod tests {
 
         fn feedback(&mut self, _: &[u64]) -> Result<(), PolicyFailure> {
             Ok(())
+        }
+    }
+
+    /// Keeps nothing, and fails at the call of this name.
+    struct FailsAt(&'static str);
+
+    impl FailsAt {
+        fn called(&self, call: &'static str) -> Result<(), PolicyFailure> {
+            let failure = || PolicyFailure {
+                kind: FailureKind::Trap,
+                message: format!("no {call}"),
+                backtrace: Vec::new(),
+            };
+            if self.0 == call { Err(failure()) } else { Ok(()) }
+        }
+    }
+
+    impl AdmissionPolicy for FailsAt {
+        fn name(&self) -> &str {
+            "fails"
+        }
+
+        fn version(&self) -> &str {
+            "1"
+        }
+
+        fn metrics(&mut self) -> Result<Vec<(String, f64)>, PolicyFailure> {
+            self.called("metrics").map(|()| vec![("own".to_owned(), 1.0)])
+        }
+
+        fn wants_feedback(&self) -> bool {
+            true
+        }
+
+        fn admit(&mut self, _: &AdmissionCandidate) -> Result<bool, PolicyFailure> {
+            self.called("admit").map(|()| false)
+        }
+
+        fn feedback(&mut self, _: &[u64]) -> Result<(), PolicyFailure> {
+            self.called("feedback")
         }
     }
 
@@ -217,5 +261,88 @@ mod tests {
             let lengths = [1, 2].map(|piece| filter.run(source, piece));
             assert_eq!(lengths, [0, u16::from(source < RUNS_MAX as u64)], "{source}");
         }
+    }
+
+    #[test]
+    fn a_policy_that_fails_at_any_call_is_put_out_and_its_failure_is_shown() {
+        let candidate = AdmissionCandidate {
+            fingerprint: 7,
+            size_bytes: 4096,
+            cost_us: 100,
+            kind: EntryKind::DataPage,
+            has_room: false,
+            run: 0,
+            table: 0,
+        };
+        // The call that fails, what the first question comes to, and what is counted in the end.
+        for (call, is_kept, [asked, refused, fates]) in [
+            ("none", false, [2, 2, 1]),
+            ("feedback", true, [0, 0, 1]),
+            ("admit", true, [1, 0, 1]),
+            ("metrics", false, [1, 1, 1]),
+        ] {
+            let fails = call != "none";
+            let mut filter = AdmissionFilter::new("mine".into(), Box::new(FailsAt(call)));
+            filter.tell(7, Fate::Read, EntryKind::DataPage);
+            assert_eq!(filter.admits(&candidate), is_kept, "{call}");
+            assert_eq!(filter.metrics().is_empty(), fails, "{call}");
+            assert_eq!(filter.admits(&candidate), fails, "{call}: who is out refuses nothing");
+            assert_eq!(filter.wants_fates(), !fails, "{call}");
+            let AdmissionFilterStatus { name, stats, failure } = filter.status();
+            assert_eq!(stats, AdmissionFilterStats { asked, refused, fates }, "{call}");
+            let told = failure.map(|failure| failure.message);
+            assert_eq!((name.as_str(), told), ("mine", fails.then(|| format!("no {call}"))));
+        }
+    }
+
+    /// Keeps everything, and notes the fingerprints of the fates of each delivery.
+    struct Noting(Rc<RefCell<Vec<Vec<u64>>>>);
+
+    impl AdmissionPolicy for Noting {
+        fn name(&self) -> &str {
+            "notes"
+        }
+
+        fn version(&self) -> &str {
+            "1"
+        }
+
+        fn wants_feedback(&self) -> bool {
+            true
+        }
+
+        fn admit(&mut self, _: &AdmissionCandidate) -> Result<bool, PolicyFailure> {
+            Ok(true)
+        }
+
+        fn feedback(&mut self, words: &[u64]) -> Result<(), PolicyFailure> {
+            assert!(words.iter().skip(1).step_by(2).all(|word| *word == 1 | 4 << 4), "{words:?}");
+            self.0.borrow_mut().push(words.iter().step_by(2).copied().collect());
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn fates_are_told_in_order_and_the_last_ones_before_the_next_question() {
+        let told: Rc<RefCell<Vec<Vec<u64>>>> = Rc::default();
+        let mut filter = AdmissionFilter::new("notes".into(), Box::new(Noting(told.clone())));
+        let most = FATE_WORDS_MAX as u64 / 2;
+        (0..most).for_each(|id| filter.tell(id, Fate::Evicted, EntryKind::DataPage));
+        assert!(told.borrow().is_empty(), "there is room for them");
+        filter.tell(most, Fate::Evicted, EntryKind::DataPage);
+        assert_eq!(*told.borrow(), [(0..most).collect::<Vec<u64>>()]);
+        let candidate = AdmissionCandidate {
+            fingerprint: 7,
+            size_bytes: 4096,
+            cost_us: 100,
+            kind: EntryKind::DataPage,
+            has_room: false,
+            run: 0,
+            table: 0,
+        };
+        assert!(filter.admits(&candidate) && filter.admits(&candidate));
+        assert_eq!(told.borrow()[1..], [vec![most]], "none comes twice");
+        let stats = AdmissionFilterStats { asked: 2, refused: 0, fates: most + 1 };
+        assert_eq!(filter.status().stats, stats);
     }
 }

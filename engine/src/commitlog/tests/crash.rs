@@ -180,3 +180,46 @@ fn a_seed_decides_the_whole_run() {
     }
     assert_ne!(once(3).2, once(4).2);
 }
+
+async fn files_in(disk: &SimulatedDisk, directories: &[PathBuf]) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for directory in directories {
+        let entries = disk.list(directory).await.unwrap();
+        all.extend(entries.into_iter().map(|entry| directory.join(entry.name)));
+    }
+    all
+}
+
+/// With them would come back what they held, and what was deleted and purged since.
+#[test]
+fn segments_that_were_removed_stay_gone_after_a_power_cut() {
+    run(async {
+        let directories = ["/data/shard-0/commitlog", "/data/shard-1/commitlog"].map(PathBuf::from);
+        for seed in 0..20 {
+            let disk = SimulatedDisk::new(seed);
+            for (shard, directory) in (0..).zip(&directories) {
+                let own = CommitlogOptions {
+                    directory: directory.clone(),
+                    shard,
+                    shard_count: 2,
+                    ..options(Durability::Sync)
+                };
+                let clock = SimulatedClock::new(START_US);
+                let log = Commitlog::open(disk.shared(), clock, own).await.unwrap();
+                append(&log, &mutation(1, 1, 10)).await.unwrap();
+                log.close().await.unwrap();
+            }
+            let paths = files_in(&disk, &directories).await;
+            assert!(paths.len() >= 2, "{paths:?}");
+            remove_segments(&disk.shared(), &paths).await.unwrap();
+            let left = files_in(&disk.power_cut(), &directories).await;
+            assert!(left.is_empty(), "seed {seed}: {left:?} came back");
+            // An earlier attempt may have removed them already.
+            let again = SimulatedDisk::new(seed);
+            for directory in &directories {
+                again.create_directories(directory).await.unwrap();
+            }
+            remove_segments(&again.shared(), &paths).await.unwrap();
+        }
+    });
+}

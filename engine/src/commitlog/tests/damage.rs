@@ -351,3 +351,83 @@ fn a_segment_stays_until_the_ledger_knows_what_it_held() {
         }
     });
 }
+
+/// A start reads what earlier runs left while the log of its own run is being written.
+#[test]
+fn segments_of_the_run_that_reads_are_neither_read_nor_missed() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let (log, ledger) = open_watched(&disk).await;
+        let positions = fill(&log).await;
+        let ids = segments(&positions);
+        let known = ledger.known().segments;
+        let (shared, folder) = (disk.shared(), directory());
+        for (nth, before) in ids.iter().copied().enumerate().rev() {
+            // With the segment, and without it and all behind it.
+            for is_there in [true, false] {
+                if !is_there {
+                    disk.remove(&segment::path(&folder, before)).await.unwrap();
+                }
+                let mut found = Vec::new();
+                let mut take = |position: ReplayPosition, _: Mutation| {
+                    found.push(position);
+                    Ok(())
+                };
+                let replay = Replay {
+                    disk: &shared,
+                    directory: &folder,
+                    before,
+                    known: &known,
+                    recovery: Recovery::Refuse,
+                };
+                let summary = replay.run(&mut take).await.unwrap();
+                let own = positions.iter().copied().filter(|position| position.segment < before);
+                assert_eq!(found, own.collect::<Vec<_>>(), "before segment {nth}");
+                assert_eq!(summary.paths.len(), nth, "before segment {nth}");
+                assert!(summary.damaged.is_empty(), "before segment {nth}: {summary:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_segment_that_the_disk_does_not_give_is_told_and_the_others_are_handed_out() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let (log, ledger) = open_watched(&disk).await;
+        let positions = fill(&log).await;
+        let ids = segments(&positions);
+        let known = ledger.known().segments;
+        let (mut told, mut read) = (0, 0);
+        for seed in 0..20 {
+            let disk = disk.copy(seed);
+            disk.set_faults(Faults { read_error_one_in: 3, ..Faults::default() });
+            let mut found = Vec::new();
+            let mut take = |position: ReplayPosition, _: Mutation| {
+                found.push(position);
+                Ok(())
+            };
+            let replayed = replay_with(&disk, Recovery::SkipDamagedLog, &known, &mut take).await;
+            let summary = replayed.unwrap();
+            for id in &ids {
+                let of_segment = |all: &[ReplayPosition]| -> Vec<ReplayPosition> {
+                    all.iter().copied().filter(|position| position.segment == *id).collect()
+                };
+                let given = of_segment(&found);
+                match summary.damaged.iter().find(|damaged| damaged.segment == *id) {
+                    Some(damaged) => {
+                        let is_io = matches!(damaged.error, Error::Io { .. });
+                        assert!(is_io && damaged.from == 0, "seed {seed}: {damaged:?}");
+                        assert_eq!(given, [], "seed {seed}");
+                        told += 1;
+                    }
+                    None => {
+                        assert_eq!(given, of_segment(&positions), "seed {seed}");
+                        read += 1;
+                    }
+                }
+            }
+        }
+        assert!(told > 10 && read > 10, "{told} were told, {read} were read");
+    });
+}

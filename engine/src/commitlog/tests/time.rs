@@ -185,7 +185,7 @@ fn a_tick_that_finds_no_room_is_not_the_last_that_syncs() {
             settle().await;
             let done = match at_once {
                 Poll::Ready(done) => done,
-                Poll::Pending => appended.await,
+                Poll::Pending => ended("a record", appended).await,
             };
             if done.is_err() {
                 break;

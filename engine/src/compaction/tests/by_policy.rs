@@ -281,3 +281,15 @@ fn a_policy_that_fails_is_asked_no_more_and_a_switched_off_table_is_not_asked() 
     assert!(chooser.take_new() && !chooser.has_policy());
     assert_eq!(chooser.status(), Default::default());
 }
+
+#[test]
+fn a_merge_may_write_so_many_sstables_and_no_more() {
+    for (mib, reason) in [(512, None), (513, Some("into 1026 SSTables, the most is 1024"))] {
+        let cut = WantedMerge { split_bytes: MIB, ..wanted(&[1, 2]) };
+        let (chooser, _) = governed([Pick::Merge(cut)]);
+        let choice = asked(&chooser, &files(&[mib, mib]), CompactionOptions::default());
+        let told = chooser.status().last_refused.unwrap_or_default();
+        assert_eq!(choice.is_some(), reason.is_none(), "twice {mib} MiB: {told}");
+        assert!(told.contains(reason.unwrap_or("")), "twice {mib} MiB: {told}");
+    }
+}

@@ -3,4 +3,5 @@
 mod backlog;
 mod by_policy;
 mod purge;
+mod remnant;
 mod strategies;

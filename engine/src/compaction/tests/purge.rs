@@ -12,16 +12,16 @@ use crate::schema::{
     TableOptions, TableSchema,
 };
 
-const NOW: i32 = 1000;
-const GRACE: i32 = 100;
+pub(super) const NOW: i32 = 1000;
+pub(super) const GRACE: i32 = 100;
 /// A deletion then is past its grace, and one a second later is not.
-const PAST: i32 = NOW - GRACE - 1;
-const VALUE: ColumnId = ColumnId(2);
+pub(super) const PAST: i32 = NOW - GRACE - 1;
+pub(super) const VALUE: ColumnId = ColumnId(2);
 const MAP: ColumnId = ColumnId(3);
 const COUNTER: ColumnId = ColumnId(4);
 
 /// Sources whose oldest write is of this timestamp.
-struct Since(i64);
+pub(super) struct Since(pub(super) i64);
 
 impl Others for Since {
     fn oldest(&self, _key: &PartitionKey) -> i64 {
@@ -29,7 +29,7 @@ impl Others for Since {
     }
 }
 
-fn schema() -> SchemaRef {
+pub(super) fn schema() -> SchemaRef {
     let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
     let clustering = ColumnKind::ClusteringKey { position: 0, order: ClusteringOrder::Ascending };
     Arc::new(TableSchema {
@@ -48,11 +48,11 @@ fn schema() -> SchemaRef {
     })
 }
 
-fn key() -> Rc<ClusteringKey> {
+pub(super) fn key() -> Rc<ClusteringKey> {
     Rc::new(ClusteringKey::from_ordered([7]))
 }
 
-fn at(timestamp: i64, deletion_time: i32) -> Tombstone {
+pub(super) fn at(timestamp: i64, deletion_time: i32) -> Tombstone {
     Tombstone { timestamp, deletion_time }
 }
 
@@ -210,4 +210,47 @@ fn range_tombstones_that_go_leave_no_change() {
     let (kept, purged) = left(10, None, body.clone());
     assert_eq!(kept[1..7], body);
     assert_eq!(purged, Purged::default());
+}
+
+/// An element of a map is a cell, and a static row is a row.
+#[test]
+fn elements_of_a_map_and_static_rows_go_as_cells_of_rows_do() {
+    let path = |byte: u8| CellPath::from_ordered([byte]);
+    let expiring = |expiry| Cell::expiring(10, *b"v", 50, expiry);
+    let map = |cells| {
+        let multi = vec![(MAP, MultiCell { deletion: None, cells })];
+        Row { multi, ..Row::default() }
+    };
+    let [gone, ends, lives] = [PAST, NOW, NOW + 1].map(expiring);
+    let row = map(vec![(path(1), gone.clone()), (path(2), ends), (path(3), lives.clone())]);
+    let wanted = map(vec![(path(2), Cell::deleted(10, NOW)), (path(3), lives)]);
+    assert_eq!(row_left(11, row.clone()), Some(wanted.clone()));
+    assert_eq!(row_left(10, row.clone()), Some(row.clone()), "another write of that moment");
+    let all_gone = map(vec![(path(1), gone)]);
+    assert_eq!(row_left(11, all_gone.clone()), None);
+    let of_static = |row: Row| left(11, None, vec![Fragment::StaticRow(Rc::new(row))]).0;
+    let rest = [Fragment::StaticRow(Rc::new(wanted)), Fragment::PartitionEnd];
+    assert_eq!(of_static(row)[1..], rest);
+    assert_eq!(of_static(all_gone)[1..], rest[1..]);
+}
+
+#[test]
+fn what_goes_and_what_becomes_a_tombstone_is_counted_with_the_newest_of_both() {
+    let row = Row {
+        liveness: Some(Liveness::expiring(25, 50, PAST)),
+        deletion: Some(at(20, PAST)),
+        cells: vec![(VALUE, Cell::expiring(30, *b"v", 50, NOW))],
+        multi: Vec::new(),
+    };
+    let change = |byte: u8, tombstone: Option<Tombstone>| Fragment::RangeTombstoneChange {
+        position: Position::before(ClusteringKey::from_ordered([byte])),
+        tombstone,
+    };
+    let row = Fragment::Row { key: key(), row: Rc::new(row) };
+    let body = vec![row, change(8, Some(at(5, PAST))), change(9, None)];
+    let (_, purged) = left(i64::MAX, Some(at(15, PAST)), body.clone());
+    assert_eq!(purged, Purged { count: 4, converted: 1, newest: Some(30) });
+    // What others may need stays: only what is of 20 and before goes.
+    let (_, purged) = left(21, Some(at(15, PAST)), body);
+    assert_eq!(purged, Purged { count: 3, converted: 0, newest: Some(20) });
 }

@@ -419,3 +419,70 @@ fn a_major_merge_of_runs_takes_them_whole() {
     let many: Vec<&[u64]> = [&[100, 100][..]].into_iter().chain([&[1, 1][..]; 32]).collect();
     assert_eq!(of(&runs(&many)).unwrap().inputs, (3..=66).collect::<Vec<_>>(), "small runs first");
 }
+
+#[test]
+fn of_closed_windows_the_latest_is_merged_first_and_of_many_sstables_the_smallest() {
+    let two_hours = CompactionOptions {
+        window_unit: WindowUnit::Hours,
+        window_size: 2,
+        max_threshold: 3,
+        ..of_class(CompactionClass::TimeWindow)
+    };
+    let window = 7200;
+    let seconds = [1, 2, window, window + 1, window + 2, window + 3, 2 * window];
+    let mut all: Vec<FileFacts> =
+        (1..).zip(seconds).map(|(number, second)| of_second(number, second)).collect();
+    all[2].bytes = 9 * MIB;
+    assert_eq!(inputs(&all, two_hours), [4, 5, 6]);
+    all.retain(|file| !(4..=6).contains(&file.number));
+    assert_eq!(inputs(&all, two_hours), [1, 2], "then that before it");
+}
+
+#[test]
+fn leveled_takes_the_oldest_of_many_flushes_that_are_of_no_one_size() {
+    let few = CompactionOptions { max_threshold: 4, ..leveled() };
+    let choice = asked(&files(&[1600, 800, 400, 200, 100]), few).unwrap();
+    assert_eq!((choice.inputs, choice.level), (vec![1, 2, 3, 4], 1));
+    assert_eq!(choice.reason, Reason::Level);
+}
+
+#[test]
+fn an_sstable_that_is_rewritten_alone_stays_on_its_level_and_in_its_run() {
+    for class in CompactionClass::ALL {
+        let expired = |file: FileFacts| FileFacts { is_expired: true, age_seconds: 600, ..file };
+        let all = [expired(at_level(1, 3, 100, (0, 9))), at_level(2, 3, 100, (10, 19))];
+        let choice = asked(&all, of_class(class)).unwrap();
+        assert_eq!((choice.inputs, choice.reason), (vec![1], Reason::Expired), "{class:?}");
+        let is_run = class == CompactionClass::Incremental;
+        assert_eq!(choice.is_incremental, is_run, "{class:?}");
+        // Runs have no levels.
+        assert_eq!(choice.level, if is_run { 0 } else { 3 }, "{class:?}");
+        let is_cut = is_run || class == CompactionClass::Leveled;
+        assert_eq!(choice.cut_bytes.is_some(), is_cut, "{class:?}");
+    }
+}
+
+#[test]
+fn a_merge_of_runs_takes_no_more_of_them_than_it_may() {
+    let two = CompactionOptions {
+        max_threshold: 2,
+        space_amplification_goal: Some(Thousandths(1200)),
+        ..incremental()
+    };
+    let choice = asked(&runs(&[&[100; 6], &[60], &[61], &[62]]), two).unwrap();
+    assert_eq!((choice.inputs, choice.reason), (vec![7, 8], Reason::Space));
+    // One run is merged where anything of it can go, of whichever fragment.
+    let changes: [fn(&mut FileFacts); 3] = [
+        |file| file.droppable = 0.01,
+        |file| file.is_expired = true,
+        |file| file.has_dropped = true,
+    ];
+    for change in changes {
+        for at in 0..3 {
+            let mut all = runs(&[&[100; 3]]);
+            change(&mut all[at]);
+            let facts = Facts { files: &all, options: &incremental(), now_seconds: NOW };
+            assert_eq!(major(&facts).unwrap().inputs, [1, 2, 3], "fragment {at}");
+        }
+    }
+}

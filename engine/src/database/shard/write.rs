@@ -356,3 +356,107 @@ impl Shard {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::task::LocalSet;
+
+    use super::*;
+    use crate::clock::SimulatedClock;
+    use crate::commitlog::{Commitlog, CommitlogOptions, Durability, ReplayPosition};
+    use crate::database::{Database, Options};
+    use crate::disk::{Faults, SimulatedDisk};
+    use crate::mutation::{Liveness, Row};
+    use crate::runtime::{ShardContext, SimulatedTimer};
+    use crate::schema::{
+        ClusteringKey, Column, ColumnKind, DataType, PartitionKey, TableId, TableOptions,
+        TableSchema,
+    };
+
+    const NOW_US: i64 = 1_700_000_000_000_000;
+
+    async fn database() -> Database {
+        let clock = SimulatedClock::new(NOW_US);
+        let timer = Rc::new(SimulatedTimer::new(clock.clone()));
+        let disk = SimulatedDisk::new(1).shared();
+        let context = ShardContext::new((0, 1), disk, clock.clone(), timer, 5);
+        let options = Options { commitlog_segment_bytes: 1 << 16, clock, ..Options::new("/db") };
+        Database::open_local(options, vec![context]).await.unwrap()
+    }
+
+    fn definition() -> TableSchema {
+        let column = |name: &str, kind| Column { name: name.into(), ty: DataType::Int, kind };
+        TableSchema {
+            id: TableId(0),
+            keyspace: "default".into(),
+            name: "t".into(),
+            columns: vec![
+                column("pk", ColumnKind::PartitionKey { position: 0 }),
+                column("v", ColumnKind::Regular),
+            ],
+            options: TableOptions::default(),
+            drops: Vec::new(),
+        }
+    }
+
+    fn mutation(table: TableId, pk: u32) -> Mutation {
+        let mut mutation = Mutation::new(table, PartitionKey::from_bytes(pk.to_be_bytes()));
+        let row = Row { liveness: Some(Liveness::at(1)), ..Row::default() };
+        mutation.rows.push((ClusteringKey::empty(), row));
+        mutation
+    }
+
+    /// What a log of its own says of a write, which its disk takes or not.
+    async fn logged(mutation: &Mutation, fails: bool) -> (Rc<Commitlog>, Durable) {
+        let disk = SimulatedDisk::new(2);
+        let options = CommitlogOptions {
+            directory: "/log".into(),
+            shard: 0,
+            shard_count: 1,
+            durability: Durability::Sync,
+            segment_bytes: 1 << 16,
+            first_segment_min: 0,
+            ledger: None,
+        };
+        let clock = SimulatedClock::new(NOW_US);
+        let log = Commitlog::open(disk.shared(), clock, options).await.unwrap();
+        let write_error_one_in = u64::from(fails);
+        disk.set_faults(Faults { write_error_one_in, ..Faults::default() });
+        let (_, durable) = log.append(mutation).unwrap();
+        (log, durable)
+    }
+
+    /// Finishes two writes, of which the log loses some; the answer, and the rows that are seen.
+    async fn finished(shard: Rc<Shard>, table: TableId, fails: [bool; 2]) -> (Result<()>, u64) {
+        let table = shard.table(table).unwrap();
+        let (mut begun, mut logs) = (Vec::new(), Vec::new());
+        for (at, fails) in (1..).zip(fails) {
+            let mutation = mutation(table.id(), at);
+            let (log, durable) = logged(&mutation, fails).await;
+            logs.push(log);
+            let hold = shard.locks.try_hold(Place::of(&mutation), Kind::Write).unwrap();
+            let position = ReplayPosition { segment: 1, offset: at };
+            let write = table.active().begin_write(position, mutation);
+            begun.push(Begun { write, durable, hold });
+        }
+        let told = shard.finish_all(begun).await;
+        (told, table.stats().memtable_rows)
+    }
+
+    #[test]
+    fn of_many_writes_those_that_the_log_took_are_seen_and_any_failure_is_told() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        for fails in [[false, false], [true, false], [false, true], [true, true]] {
+            LocalSet::new().block_on(&runtime, async {
+                let database = database().await;
+                let schema = database.create_table(definition(), false).await.unwrap();
+                let (id, key) = (schema.id, mutation(schema.id, 1).key);
+                let work = move |shard: Rc<Shard>| finished(shard, id, fails).boxed_local();
+                let (told, seen) = database.on_shard(&key, work).await.unwrap();
+                let lost = fails.iter().filter(|fails| **fails).count() as u64;
+                assert_eq!(told.is_err(), lost > 0, "{fails:?}: {told:?}");
+                assert_eq!(seen, 2 - lost, "{fails:?}");
+            });
+        }
+    }
+}

@@ -8,6 +8,7 @@ use super::*;
 use crate::clock::SimulatedClock;
 use crate::commitlog::Durability;
 use crate::database::{Scan, WriteBatch};
+use crate::disk::SimulatedDisk;
 use crate::error::Error;
 use crate::policy::admission::WorkClass;
 use crate::reader::{RowKey, RowValues};
@@ -353,5 +354,180 @@ async fn dropped_calls_leave_nothing_behind() {
     for report in database.admission_report().await.unwrap() {
         assert_eq!((report.status.running, report.status.queued), (0, 0));
     }
+    database.close().await.unwrap();
+}
+
+/// It lies in the mailbox of its shard, which has had no turn yet.
+#[test]
+fn a_write_whose_caller_goes_before_it_begins_is_not_done() {
+    super::limits::run(async |clock| {
+        let disk = SimulatedDisk::new(1);
+        let open = async |disk: SimulatedDisk| {
+            super::limits::open(&disk, &clock, |options| options).await.unwrap()
+        };
+        let database = open(disk.clone()).await;
+        let schema = database.create_table(definition(), false).await.unwrap();
+        let mut one = database.apply(insert(&schema, "a", 1, 1, 1));
+        let many = [2, 3].map(|at| insert(&schema, "a", at, i64::from(at), 1));
+        let mut many = database.apply_many(many.into());
+        for write in [&mut one, &mut many] {
+            assert!(futures::poll!(write).is_pending(), "its shard has not begun it");
+        }
+        drop((one, many));
+        database.apply(insert(&schema, "a", 9, 9, 1)).await.unwrap();
+        let all = || Slice::full(Direction::Forward);
+        assert_eq!(rows(&database, &schema, all(), None).await, [9]);
+        let again = open(disk.power_cut()).await;
+        assert_eq!(rows(&again, &schema, all(), None).await, [9]);
+        again.close().await.unwrap();
+    });
+}
+
+/// Each row by the seconds that it lives, none for one without an end.
+#[tokio::test]
+async fn rows_of_a_batch_live_as_long_as_it_or_their_table_says() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = SimulatedClock::new(1_700_000_000_000_000);
+    let options = Options {
+        shards: Some(1),
+        durability: Durability::None,
+        clock: clock.clone(),
+        ..Options::new(directory.path())
+    };
+    let database = Database::open(options).await.unwrap();
+    let mut short = definition();
+    short.options.default_time_to_live = 60;
+    let schema = database.create_table(short, false).await.unwrap();
+    let seven = [("v", Some(Value::BigInt(7)))];
+    let mut batch = WriteBatch::new(database.timestamp_us());
+    batch.insert(&schema, row_key(&schema, "a", 60), &seven).unwrap();
+    for seconds in [5, 0, 90] {
+        batch = batch.time_to_live(seconds);
+        batch.insert(&schema, row_key(&schema, "a", seconds), &seven).unwrap();
+    }
+    for wrong in [-1, i32::MAX] {
+        let mut other = batch.clone().time_to_live(wrong);
+        let refused = other.insert(&schema, row_key(&schema, "a", 1), &seven);
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{wrong}: {refused:?}");
+    }
+    database.write(batch).await.unwrap();
+    let mut passed = 0;
+    for (second, wanted) in [
+        (4, &[0, 5, 60, 90][..]),
+        (5, &[0, 60, 90]),
+        (59, &[0, 60, 90]),
+        (60, &[0, 90]),
+        (89, &[0, 90]),
+        (90, &[0]),
+    ] {
+        clock.advance(Duration::from_secs(second - passed));
+        passed = second;
+        let mut found = Vec::new();
+        for at in [0, 5, 60, 90] {
+            let row = database.get(&schema, row_key(&schema, "a", at)).await.unwrap();
+            found.extend(number(&row).map(|_| at));
+        }
+        assert_eq!(found, wanted, "after {second} s");
+        let whole = database.scan(Scan::new(&schema)).try_collect::<Vec<_>>().await.unwrap();
+        assert_eq!(scanned(&whole), wanted.len(), "after {second} s, of a scan");
+    }
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_batch_deletes_is_gone_whatever_it_inserts_there() {
+    let (_directory, database, schema) = open(definition()).await;
+    let at = |pk: &str, at| row_key(&schema, pk, at);
+    let v = |value| [("v", Some(Value::BigInt(value)))];
+    // In the year 2033: no tombstone is purged meanwhile.
+    let deleted_us = 2_000_000_000_000_000;
+    let mut batch = WriteBatch::new(deleted_us);
+    batch.insert(&schema, at("a", 1), &v(1)).unwrap();
+    batch.delete(&schema, at("a", 1));
+    batch.delete(&schema, at("a", 2));
+    batch.insert(&schema, at("a", 2), &v(2)).unwrap();
+    batch.insert(&schema, at("a", 3), &v(3)).unwrap();
+    batch.insert(&schema, at("b", 1), &v(1)).unwrap();
+    batch.delete_partition(&schema, key(&schema, "b"));
+    batch.insert(&schema, at("b", 2), &v(2)).unwrap();
+    batch.insert(&schema, at("c", 1), &v(1)).unwrap();
+    database.write(batch).await.unwrap();
+    let found = async || {
+        let mut found = Vec::new();
+        for (pk, row) in [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("b", 2), ("c", 1)] {
+            found.push(number(&database.get(&schema, at(pk, row)).await.unwrap()));
+        }
+        found
+    };
+    let wanted = [None, None, Some(3), None, None, Some(1)];
+    assert_eq!(found().await, wanted);
+    database.flush(None).await.unwrap();
+    assert_eq!(found().await, wanted, "in SSTables");
+    let all = [Some(7), Some(7), Some(3), Some(7), Some(7), Some(1)];
+    // Older than the deletions by the least, and newer.
+    for (timestamp_us, wanted) in [(deleted_us - 1, wanted), (deleted_us + 1, all)] {
+        let mut batch = WriteBatch::new(timestamp_us);
+        for (pk, row) in [("a", 1), ("a", 2), ("b", 1), ("b", 2)] {
+            batch.insert(&schema, at(pk, row), &v(7)).unwrap();
+        }
+        database.write(batch).await.unwrap();
+        assert_eq!(found().await, wanted, "written at {timestamp_us}");
+    }
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_scan_takes_so_many_rows_of_each_partition_on_every_shard() {
+    let (_directory, database, schema) = open(definition()).await;
+    fill(&database, &schema).await;
+    let all = || Scan::new(&schema);
+    let two = || all().partition(key(&schema, "3")).partition(key(&schema, "4"));
+    let cases = [
+        (all().limit_partitions(2), 40),
+        (all().limit_partitions(2).limit(31), 31),
+        (all().limit_partitions(1000), 20 * 300),
+        (two().limit_partitions(3), 6),
+        (two().limit_partitions(3).limit(4), 4),
+        (two().from(ck(&schema, 298)).limit_partitions(5), 4),
+    ];
+    for (scan, wanted) in cases {
+        let text = format!("{scan:?}");
+        let batches: Vec<RecordBatch> = database.scan(scan).try_collect().await.unwrap();
+        assert_eq!(scanned(&batches), wanted, "{text}");
+    }
+    let ends = two().before(ck(&schema, 10)).reversed().limit_partitions(2).columns(&["v"]);
+    let mut read = database.scan(ends.unwrap());
+    let mut found = Vec::new();
+    while let Some(batch) = read.next().await {
+        let batch = batch.unwrap();
+        for row in 0..batch.num_rows() {
+            let value = crate::batch::value_at(batch.column(0), row, &DataType::BigInt).unwrap();
+            found.push(value);
+        }
+    }
+    let wanted = [9, 8, 9, 8].map(|value| Some(Value::BigInt(value)));
+    assert_eq!(found, wanted, "each from its end");
+    let none = database.scan(all().limit_partitions(0)).try_collect::<Vec<_>>().await;
+    assert!(matches!(none, Err(Error::Invalid(_))), "{none:?}");
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_rows_of_a_table_are_counted_on_every_shard_wherever_they_lie() {
+    let (_directory, database, schema) = open(definition()).await;
+    let other = TableSchema { name: "other".into(), ..definition() };
+    let other = database.create_table(other, false).await.unwrap();
+    fill(&database, &schema).await;
+    let about = async || database.rows_about(&schema).await.unwrap();
+    assert_eq!(about().await, 20 * 300);
+    database.flush(None).await.unwrap();
+    assert_eq!(about().await, 20 * 300);
+    for pk in 0..20 {
+        database.apply(insert(&schema, &pk.to_string(), 300, 1, 1)).await.unwrap();
+    }
+    assert_eq!(about().await, 20 * 301, "in memtables and SSTables");
+    assert_eq!(database.rows_about(&other).await.unwrap(), 0, "nobody wrote to it");
+    database.drop_table("default", "t", false).await.unwrap();
+    assert_eq!(about().await, 0);
     database.close().await.unwrap();
 }

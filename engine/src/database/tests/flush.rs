@@ -412,3 +412,42 @@ async fn a_change_goes_on_when_its_caller_does_not_wait() {
     assert_eq!(in_memory, on_disk);
     database.close().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_flush_of_one_table_leaves_the_others_in_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    let t = database.create_table(definition(), false).await.unwrap();
+    database.create_keyspace("a", false).await.unwrap();
+    let z = TableSchema { keyspace: "a".into(), name: "z".into(), ..definition() };
+    let z = database.create_table(z, false).await.unwrap();
+    for pk in 0..40 {
+        for table in [&t, &z] {
+            database.apply(insert(table, &pk.to_string(), 1, 1, 1)).await.unwrap();
+        }
+    }
+    let owned = |shard: u32| {
+        let keys = (0..40).map(|pk: i32| key(&t, &pk.to_string()));
+        keys.filter(|key| database.shard_of(key) == shard).count() as u64
+    };
+    let rows = [owned(0), owned(1)];
+    assert!(rows[0] > 0 && rows[1] > 0, "both shards have some: {rows:?}");
+    database.flush(Some(t.id)).await.unwrap();
+    let reports = database.table_report().await.unwrap();
+    let told: Vec<(&str, &str, u32)> = reports
+        .iter()
+        .map(|report| (report.keyspace.as_str(), report.table.as_str(), report.shard))
+        .collect();
+    assert_eq!(told, [("a", "z", 0), ("a", "z", 1), ("default", "t", 0), ("default", "t", 1)]);
+    let counts: Vec<[u64; 3]> = reports
+        .iter()
+        .map(|report| [report.memtable_rows, report.sstables, report.sstable_rows])
+        .collect();
+    let [first, second] = rows;
+    assert_eq!(counts, [[first, 0, 0], [second, 0, 0], [0, 1, first], [0, 1, second]]);
+    assert!(reports.iter().all(|report| report.problem.is_none()), "{reports:?}");
+    database.drop_table("a", "z", false).await.unwrap();
+    let gone = database.flush(Some(z.id)).await;
+    assert!(matches!(gone, Err(crate::error::Error::NotFound { .. })), "{gone:?}");
+    database.close().await.unwrap();
+}

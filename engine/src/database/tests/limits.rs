@@ -3,13 +3,16 @@
 //! On the simulated disk with simulated time.
 
 use std::path::PathBuf;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
 use tokio::task::LocalSet;
 
 use super::*;
-use crate::clock::SimulatedClock;
+use crate::clock::{Clock, SimulatedClock};
+use crate::config::DESCRIPTOR_WAIT;
 use crate::disk::{Faults, SimulatedDisk};
 use crate::error::{Error, Result};
 use crate::runtime::{ShardContext, SimulatedTimer};
@@ -87,6 +90,20 @@ fn many_sstables_are_read_and_written_with_few_descriptors() {
     });
 }
 
+/// What comes of it in a time in which no wait for a descriptor lasts.
+async fn in_time<F: Future>(clock: &SimulatedClock, work: F) -> F::Output {
+    let wait_ns = u64::try_from(DESCRIPTOR_WAIT.as_nanos()).unwrap();
+    let until_ns = clock.monotonic_ns() + 10 * wait_ns;
+    let mut work = pin!(work);
+    loop {
+        if let Poll::Ready(done) = futures::poll!(work.as_mut()) {
+            return done;
+        }
+        assert!(clock.monotonic_ns() < until_ns, "waiting for a descriptor never ends");
+        tokio::task::yield_now().await;
+    }
+}
+
 #[test]
 fn writes_go_on_after_a_shortage_of_descriptors() {
     run(async |clock| {
@@ -102,7 +119,7 @@ fn writes_go_on_after_a_shortage_of_descriptors() {
                 disk.set_faults(Faults { open_files_max: Some(0), ..Faults::default() });
             }
             let write = insert(&schema, "a", number, number.into(), 1);
-            match database.apply(write).await {
+            match in_time(&clock, database.apply(write)).await {
                 Ok(()) => acknowledged.push(i64::from(number)),
                 Err(error) => {
                     assert!(error.lacks_descriptors() && error.is_retryable(), "{error}");

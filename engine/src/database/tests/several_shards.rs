@@ -285,3 +285,63 @@ async fn a_shard_refuses_a_write_of_another_shards_partition() {
     assert_eq!(count_rows(&database, &schema, &own).await.unwrap(), 1);
     database.close().await.unwrap();
 }
+
+#[tokio::test]
+async fn the_cached_rows_of_one_table_are_forgotten_alone_and_on_all_shards() {
+    let (_directory, database, t) = open(2).await;
+    let other = TableSchema { name: "u".into(), ..definition() };
+    let u = database.create_table(other, false).await.unwrap();
+    let names: Vec<String> = (0..20).map(|pk: i32| pk.to_string()).collect();
+    for pk in &names {
+        for table in [&t, &u] {
+            database.apply(insert(table, pk, 1, 1, 1)).await.unwrap();
+        }
+    }
+    database.flush(None).await.unwrap();
+    let read_all = async || {
+        for table in [&t, &u] {
+            for pk in &names {
+                assert_eq!(count_rows(&database, table, pk).await.unwrap(), 1, "{pk}");
+            }
+        }
+    };
+    // Partitions that the caches of all shards hold, of each table.
+    let held = async || {
+        let reports = database.row_cache_report().await.unwrap();
+        ["t", "u"].map(|name| {
+            let of_table = reports.iter().filter(|report| report.table == name);
+            of_table.map(|report| report.stats.partitions).sum::<u64>()
+        })
+    };
+    read_all().await;
+    assert_eq!(held().await, [20, 20]);
+    database.invalidate_cache(Some(t.id)).await.unwrap();
+    assert_eq!(held().await, [0, 20]);
+    read_all().await;
+    assert_eq!(held().await, [20, 20]);
+    database.invalidate_cache(None).await.unwrap();
+    assert_eq!(held().await, [0, 0]);
+    read_all().await;
+    database.drop_table("default", "u", false).await.unwrap();
+    let gone = database.invalidate_cache(Some(u.id)).await;
+    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn options_that_no_database_can_have_are_refused_and_keep_nothing_open() {
+    let directory = tempfile::tempdir().unwrap();
+    let good = || Options {
+        shards: Some(2),
+        commitlog_segment_bytes: 1 << 20,
+        ..Options::new(directory.path())
+    };
+    for (wrong, says) in [
+        (Options { shards: Some(0), ..good() }, "at least one shard"),
+        (Options { commitlog_bytes: (8 << 20) - 1, ..good() }, "8 segments"),
+    ] {
+        let refused = Database::open(wrong).await.err().expect("no such database is opened");
+        assert!(matches!(&refused, Error::Invalid(why) if why.contains(says)), "{refused}");
+    }
+    Database::open(good()).await.unwrap().close().await.unwrap();
+}

@@ -1,6 +1,6 @@
 //! Snapshots: what they hold, while the database is used, and when the power goes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -317,4 +317,36 @@ async fn files_are_shared_with_the_database() {
     }
     let _ = std::fs::remove_dir_all(&elsewhere);
     database.close().await.unwrap();
+}
+
+/// Rows that are in memory only are in no file that a snapshot could have.
+#[test]
+fn no_snapshot_is_made_of_a_table_that_cannot_be_flushed() {
+    play(async {
+        let disk = SimulatedDisk::new(1);
+        let database = open_at(&disk, "/db", SHARDS).await.unwrap();
+        let schema = database.create_table(definition(), false).await.unwrap();
+        for row in 0..2 {
+            database.flush(None).await.unwrap();
+            for at in 0..PARTITIONS {
+                write(&database, &schema, at, row).await;
+            }
+        }
+        let folder = PathBuf::from(format!("/db/data/default/t-{}", schema.id.hex()));
+        disk.set_read_only(Some(&folder));
+        for _ in 0..2 {
+            let refused = database.snapshot("/snap").await.unwrap_err().to_string();
+            assert!(refused.contains("Permission denied"), "{refused}");
+            assert!(disk.files().iter().all(|(path, _)| !path.starts_with("/snap")), "parts stay");
+            let refused = database.export().await.err().unwrap().to_string();
+            assert!(refused.contains("Permission denied"), "{refused}");
+            assert!(exports(&disk).await.is_empty());
+        }
+        disk.set_read_only(None);
+        database.snapshot("/snap").await.unwrap();
+        let copy = open_at(&disk, "/snap", SHARDS).await.unwrap();
+        assert_eq!(all_values(&copy).await, rows(2));
+        copy.close().await.unwrap();
+        database.close().await.unwrap();
+    });
 }

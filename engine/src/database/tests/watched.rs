@@ -209,6 +209,33 @@ async fn a_segment_that_is_gone_refuses_the_tables_that_may_have_lost_writes() {
     }
 }
 
+/// The folder of the own log, and that of another shard count.
+#[tokio::test]
+async fn a_log_whose_folder_is_gone_is_missed() {
+    for shards in [1, 2] {
+        let (image, segments) = crashed().await;
+        let folder = image.path().join("commitlog/0-of-1");
+        let kept: Vec<Vec<u8>> = segments.iter().map(|path| fs::read(path).unwrap()).collect();
+        fs::remove_dir_all(&folder).unwrap();
+        let of_start = Options { shards: Some(shards), ..options(image.path()) };
+        for _ in 0..2 {
+            let database = Database::open(of_start.clone()).await.unwrap();
+            let text = count(&database, "t").await.unwrap_err().to_string();
+            let wanted = [folder.to_str().unwrap(), "--recover=skip-damaged-log"];
+            assert!(wanted.iter().all(|part| text.contains(part)), "{shards} shards: {text}");
+            database.close().await.unwrap();
+        }
+        fs::create_dir_all(&folder).unwrap();
+        for (path, content) in segments.iter().zip(kept) {
+            fs::write(path, content).unwrap();
+        }
+        let database = Database::open(of_start).await.unwrap();
+        assert_eq!(count(&database, "t").await.unwrap(), 40, "{shards} shards");
+        assert_eq!(count(&database, "u").await.unwrap(), 3, "{shards} shards");
+        database.close().await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn what_cannot_be_read_of_a_log_is_left_out_where_that_is_asked_for() {
     let (image, segments) = crashed().await;
@@ -238,6 +265,23 @@ async fn what_cannot_be_read_of_a_log_is_left_out_where_that_is_asked_for() {
     // From then on nothing is missed any more.
     let database = open(image.path()).await;
     assert_eq!(count(&database, "t").await.unwrap(), found);
+    database.close().await.unwrap();
+}
+
+/// Every shard reads a log of another shard count, and each leaves the same out.
+#[tokio::test]
+async fn what_several_shards_leave_out_of_one_log_is_told_once() {
+    let (image, segments) = crashed().await;
+    fs::remove_file(&segments[1]).unwrap();
+    let recovery = Recovery::SkipDamagedLog;
+    let recovering = Options { shards: Some(3), recovery, ..options(image.path()) };
+    let database = Database::open(recovering).await.unwrap();
+    let left_out = database.left_out().await.unwrap();
+    let told: Vec<_> = left_out.iter().map(|one| (&one.file, one.tables.as_slice())).collect();
+    assert_eq!(told, [(&segments[1], &["default.t".to_owned()][..])]);
+    let found = count(&database, "t").await.unwrap();
+    assert!((1..40).contains(&found), "{found} rows");
+    assert_eq!(count(&database, "u").await.unwrap(), 3);
     database.close().await.unwrap();
 }
 

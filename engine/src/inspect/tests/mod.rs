@@ -1,5 +1,6 @@
 //! What the tools print and find of files that Cassandra wrote.
 
+mod checks;
 mod compression;
 mod large_data;
 mod mutations;

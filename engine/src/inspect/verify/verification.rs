@@ -114,3 +114,48 @@ impl Verification {
 
 /// Told rows and bytes that were checked and bytes that there are, now and then.
 pub type VerifyProgress<'a> = &'a mut dyn FnMut(u64, u64, u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOST: u64 = PROBLEMS_KEPT_MAX as u64;
+
+    fn problem(offset: u64, found: &str) -> Error {
+        Error::corrupt("me-1-big-Data.db", offset, "sense", found)
+    }
+
+    #[test]
+    fn the_first_problems_are_kept_and_all_are_counted_once() {
+        let mut found = Verification::of(PathBuf::from("/db/me-1-big"));
+        assert!(found.is_sound() && found.to_json().contains("\"status\": \"sound\""));
+        for offset in 0..MOST + 10 {
+            // Who reads the same bytes again meets the same.
+            found.add(problem(offset, "none"));
+            found.add(problem(offset, "none"));
+        }
+        assert!(!found.is_sound());
+        assert_eq!((found.problems.len(), found.problem_count), (PROBLEMS_KEPT_MAX, MOST + 10));
+        let json = found.to_json();
+        assert!(json.contains("\"status\": \"damaged\""), "{json}");
+        assert!(json.contains(&format!("\"problem_count\": {}", MOST + 10)), "{json}");
+        let last = found.problems.last().unwrap().to_string();
+        assert_eq!(last, problem(MOST - 1, "none").to_string(), "the first ones are kept");
+    }
+
+    #[test]
+    fn two_things_at_one_place_are_two_problems_and_of_damaged_bytes_one_is_left() {
+        let mut found = Verification::default();
+        for (offset, what) in [(1, "none"), (1, "nonsense"), (1, "none"), (2, "none")] {
+            found.add(problem(offset, what));
+        }
+        assert_eq!((found.problems.len(), found.problem_count), (3, 3));
+        found.keep_first_since(3);
+        assert_eq!((found.problems.len(), found.problem_count), (3, 3), "none came since");
+        found.keep_first_since(1);
+        assert_eq!((found.problems.len(), found.problem_count), (2, 2));
+        assert_eq!(found.take(Ok(5)), Some(5));
+        assert_eq!(found.take::<u32>(Err(problem(3, "none"))), None);
+        assert_eq!((found.problems.len(), found.problem_count), (3, 3));
+    }
+}

@@ -146,3 +146,24 @@ fn a_request_that_is_given_up_while_it_waits_is_never_made() {
         assert_eq!((stats().queued, stats().in_disk), (0, 0));
     });
 }
+
+/// Its client may go in the moment in which its turn has come.
+#[test]
+fn a_request_that_is_given_up_at_its_turn_leaves_its_tokens_to_the_next() {
+    simulate(|time| async move {
+        let scheduler = Scheduler::new(DiskModel::measured(&SLOW), 1, time.now_ns());
+        let queue = time.queue(&scheduler);
+        let admit = || Box::pin(queue.admit(Class::Query, Kind::Read, 64 << 10));
+        drop(admit().await);
+        let mut given_up = admit();
+        assert!(futures::poll!(&mut given_up).is_pending(), "the first took all that there was");
+        // So long that its tokens have come, and not those of another one.
+        time.sleep_until(time.now_ns() + 5_000_000).await;
+        let stats = || queue.stats()[Class::Query.index()];
+        assert_eq!((stats().queued, stats().in_disk, query_waits()), (0, 1, true));
+        drop(given_up);
+        assert_eq!((stats().queued, stats().in_disk, query_waits()), (0, 0, false));
+        assert_eq!((stats().reads, stats().cancelled), (1, 1), "the disk never had it");
+        assert!(futures::poll!(admit()).is_ready(), "its tokens are there for the next");
+    });
+}

@@ -159,3 +159,38 @@ fn after_a_failure_the_last_plan_holds_for_ten_intervals() {
         assert_eq!(queue.policy_status().asked, 2, "it is not asked again");
     });
 }
+
+/// Each shard finds its own shares right for compaction.
+#[test]
+fn shares_of_the_engine_give_way_to_statements_and_those_to_plans() {
+    simulate(|time| async move {
+        let scheduler = Scheduler::unmeasured(1);
+        let (queue, other) = (time.queue(&scheduler), time.queue(&scheduler));
+        let (class, default) = (Class::Compaction, Class::ALL.map(Class::default_shares));
+        let with = |own: u32| {
+            let mut all = default;
+            all[class.index()] = own;
+            all
+        };
+        let set = |shares| scheduler.set(class, ClassSettings { shares, bandwidth: None });
+        queue.set_native(class, 400);
+        assert_eq!((shares(&queue), shares(&other)), (with(400), default), "of one shard");
+        set(250);
+        assert_eq!((shares(&queue), shares(&other)), (with(250), with(250)), "of a statement");
+        let script = Script::default();
+        let mut plan = vec![0; Class::COUNT];
+        plan[class.index()] = 700;
+        *script.plan.borrow_mut() = Some(plan);
+        queue.set_policy(Some(("p".to_owned(), Box::new(script))));
+        drop(queue.admit(Class::Query, Kind::Read, 4096).await);
+        ticks(&time, &queue, 150 * MS).await;
+        assert_eq!((shares(&queue), shares(&other)), (with(700), with(250)), "of a policy");
+        queue.set_policy(None);
+        assert_eq!(shares(&queue), with(250));
+        // The default is no number that somebody set.
+        set(class.default_shares());
+        assert_eq!((shares(&queue), shares(&other)), (with(400), default));
+        queue.set_native(class, 0);
+        assert_eq!(shares(&queue), default);
+    });
+}

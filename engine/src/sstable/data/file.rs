@@ -514,4 +514,64 @@ mod tests {
             }
         }
     }
+
+    fn opened(content: &[u8], checks: Checks) -> Rc<CheckedFile> {
+        let (disk, path) = (MemoryDisk::default(), PathBuf::from("/data/file"));
+        disk.set_content(&path, content.to_vec());
+        let cache = PageCache::new(1 << 20, 1);
+        let place = (path, EntryKind::DataPage);
+        block_on(CheckedFile::open(&disk, cache, place, None, checks)).unwrap()
+    }
+
+    /// Reads byte `at`, with others or alone.
+    async fn read_as(way: &str, file: &CheckedFile, at: u64) -> Result<()> {
+        let (page, mut out) = (at / PAGE, Vec::new());
+        match way {
+            "page" => file.page(page).await.map(|_| ()),
+            "warm" => file.warm(page, page + 1).await,
+            "read" => file.append(Access::Cached, (at, 1), &mut out).await,
+            "scan" => file.append(Access::Scan, (at, 1), &mut out).await,
+            "scan of all" => file.append(Access::Scan, (0, file.size()), &mut out).await,
+            _ => unreachable!("{way} is no way to read"),
+        }
+    }
+
+    #[test]
+    fn damage_is_told_whichever_way_and_however_often_a_byte_is_read() {
+        let content: Vec<u8> = (0..2 * CHUNK_BYTES + 5000).map(|at| at as u8).collect();
+        let length = content.len();
+        for unit in [PAGE_BYTES, CHUNK_BYTES] {
+            let crcs: Vec<u32> = content.chunks(unit).map(crc32).collect();
+            let checks = || match unit {
+                PAGE_BYTES => Checks::Pages(crcs.clone()),
+                _ => Checks::Chunks(unit as u64, crcs.clone()),
+            };
+            for at in [0, PAGE_BYTES - 1, PAGE_BYTES, CHUNK_BYTES, length - 5001, length - 1] {
+                let mut damaged = content.clone();
+                damaged[at] ^= 1;
+                for way in ["page", "warm", "read", "scan", "scan of all"] {
+                    let file = opened(&damaged, checks());
+                    let what = format!("{way} of byte {at} in units of {unit}");
+                    for time in 0..3 {
+                        let found = block_on(read_as(way, &file, at as u64));
+                        let Err(Error::Corrupt(corruption)) = found else {
+                            panic!("{what}, time {time}: {found:?}");
+                        };
+                        assert_eq!(corruption.offset, (at / unit * unit) as u64, "{what}");
+                    }
+                    // The damage costs nothing else.
+                    let other = (at + CHUNK_BYTES) % length;
+                    let found = block_on(file.read(other as u64, 1)).unwrap();
+                    assert_eq!(found, [content[other]], "{what}");
+                }
+                let (file, page) = (opened(&damaged, checks()), at as u64 / PAGE);
+                let place = (page * PAGE, file.page_bytes(page));
+                let piece = block_on(file.piece(place, Keep::All));
+                // What is checked with other pages is no piece.
+                let is_none = unit > PAGE_BYTES && matches!(piece, Ok(None));
+                let is_told = matches!(piece, Err(Error::Corrupt(_)));
+                assert!(is_none || is_told, "a piece with byte {at} in units of {unit}");
+            }
+        }
+    }
 }

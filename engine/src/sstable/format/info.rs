@@ -134,3 +134,58 @@ mod key_hex {
         Ok(PartitionKey::from_bytes(unhex(&hex).ok_or_else(wrong)?))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn without_statistics() -> SstableInfo {
+        let keys = [[0x0a_u8, 0xff], [0x61, 0x00]].map(PartitionKey::from_bytes);
+        SstableInfo::without_statistics(7, (&keys[0], &keys[1]), None, (900, 80))
+    }
+
+    /// A read would pass it over, or a compaction purge too much, by an extent that is too narrow.
+    #[test]
+    fn a_file_whose_statistics_are_lost_may_hold_anything() {
+        let lost = without_statistics();
+        assert_eq!((lost.min_timestamp, lost.max_timestamp), (i64::MIN, i64::MAX));
+        assert_eq!((lost.min_deletion_time, lost.max_deletion_time), (i32::MIN, i32::MAX));
+        assert_eq!((lost.min_ttl, lost.max_ttl, lost.level), (0, i32::MAX, 0));
+        assert_eq!((lost.generation, lost.data_bytes, lost.index_bytes), (7, 900, 80));
+        assert_eq!((lost.partitions, lost.rows, lost.tombstones), (0, 0, None));
+        assert_eq!(lost.replay, None, "no commitlog may go for it");
+    }
+
+    #[test]
+    fn new_files_count_from_the_least_that_is_in_the_old_ones() {
+        let of = |min_timestamp, min_deletion_time, min_ttl| {
+            let info =
+                SstableInfo { min_timestamp, min_deletion_time, min_ttl, ..without_statistics() };
+            info.bases()
+        };
+        let bases = |min_timestamp, min_deletion_time, min_ttl| Bases {
+            min_timestamp,
+            min_deletion_time,
+            min_ttl,
+        };
+        assert_eq!(of(-5, 1000, 60), bases(-5, 1000, 60));
+        // Nothing in it was deleted, and nothing ends.
+        assert_eq!(of(-5, i32::MAX, 0), bases(-5, DELETION_TIME_EPOCH, 0));
+        let (one, other) = (bases(3, 2000, 1), bases(4, 1000, 2));
+        assert_eq!([one.least(other), other.least(one)], [bases(3, 1000, 1); 2]);
+    }
+
+    #[test]
+    fn a_manifest_says_of_a_file_what_was_known_and_older_ones_had_no_level() {
+        let info = SstableInfo { level: 3, tombstones: Some(4), ..without_statistics() };
+        let json = serde_json::to_string(&info).unwrap();
+        assert!(json.contains("\"0aff\"") && json.contains("\"6100\""), "{json}");
+        assert_eq!(serde_json::from_str::<SstableInfo>(&json).unwrap(), info);
+        let older = json.replace(",\"level\":3", "");
+        assert_ne!(older, json);
+        let read: SstableInfo = serde_json::from_str(&older).unwrap();
+        assert_eq!(read, SstableInfo { level: 0, ..info });
+        let odd = json.replace("\"0aff\"", "\"0af\"");
+        assert!(serde_json::from_str::<SstableInfo>(&odd).is_err());
+    }
+}

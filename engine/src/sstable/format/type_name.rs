@@ -326,6 +326,26 @@ mod tests {
         }
     }
 
+    /// In the other one rows would come in a wrong order, and slices would miss some.
+    #[test]
+    fn a_clustering_column_fits_only_in_its_order() {
+        let orders = [ClusteringOrder::Ascending, ClusteringOrder::Descending];
+        let list = DataType::list_of(DataType::Int).frozen();
+        for ty in [DataType::Int, DataType::Text, DataType::Blob, DataType::DECIMAL_WIDE, list] {
+            for stored in orders {
+                let name = marshal_name(&column(ty.clone(), stored));
+                for own in orders {
+                    let fits = fits_column(&name, &column(ty.clone(), own));
+                    assert_eq!(fits, stored == own, "{name}, {own:?}");
+                }
+                let is_ascending = stored == ClusteringOrder::Ascending;
+                let own = column(ty.clone(), ClusteringOrder::Ascending);
+                let regular = Column { kind: ColumnKind::Regular, ..own };
+                assert_eq!(fits_column(&name, &regular), is_ascending, "{name}");
+            }
+        }
+    }
+
     #[test]
     fn fields_may_have_been_added_to_a_type_since() {
         let full = DataType::User(Box::new(address())).frozen();

@@ -228,3 +228,15 @@ impl KnownPartition {
         PIECE_BYTES + size_of::<Self>() + self.key.as_bytes().len() + self.blocks.heap_bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_several_hold_is_added_up_by_its_kind() {
+        let mut all = HeldMemory { filters: 1, summaries: 20, checksums: 300 };
+        all += HeldMemory { filters: 4, summaries: 50, checksums: 600 };
+        assert_eq!(all, HeldMemory { filters: 5, summaries: 70, checksums: 900 });
+    }
+}

@@ -3,16 +3,24 @@
 use futures::executor::block_on;
 
 use std::collections::BTreeSet;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
 
 use super::manifest::{Edit, Manifest};
 use super::{LOST, clear_unnamed};
+use crate::cache::PageCache;
 use crate::commitlog::ReplayPosition;
 use crate::config::PAGE_BYTES;
-use crate::disk::{Faults, SimulatedDisk, write_file_atomically};
+use crate::disk::{Access, Faults, OpenOptions, SimulatedDisk, write_file_atomically};
 use crate::error::{Error, Result};
+use crate::mutation::{Direction, Fragment, PartitionRange, Slice};
 use crate::schema::PartitionKey;
+use crate::schema::table_schema::SchemaRef;
+use crate::sstable::tests::damage::sample;
 use crate::sstable::tests::memory_disk::MemoryDisk;
-use crate::sstable::tests::{directory, shared};
+use crate::sstable::tests::model::all_fragments;
+use crate::sstable::tests::{self as sstables, directory, shared};
 use crate::sstable::*;
 
 fn info(generation: u64) -> SstableInfo {
@@ -390,5 +398,177 @@ async fn the_first_edit_is_there_after_a_power_cut() {
         manifest.append(vec![add(1)]).await.unwrap();
         let after = Manifest::open(disk.power_cut().shared(), &path()).await.unwrap();
         assert!(after.live().keys().eq([&1]), "seed {seed}: {:?}", after.live());
+    }
+}
+
+/// Live SSTables with their runs, spent and taken ones, the greatest number, and up to where the
+/// commitlog was flushed.
+type Told = (Vec<(u64, u64)>, BTreeSet<u64>, BTreeSet<u64>, u64, Option<ReplayPosition>);
+
+fn told(manifest: &Manifest) -> Told {
+    let live = manifest.live().keys().map(|number| (*number, manifest.run(*number))).collect();
+    let (spent, taken) = (manifest.spent().clone(), manifest.taken().clone());
+    (live, spent, taken, manifest.number_max(), manifest.flushed_through())
+}
+
+/// Edits of every kind that leaves something to be told.
+fn edits() -> Vec<Edit> {
+    vec![
+        add(1),
+        Edit::Add { info: info(2), replay_through: None, run: Some(7) },
+        Edit::Spent { generations: vec![3, 9] },
+        Edit::Taken { generation: 20 },
+        Edit::Flushed { through: at(50) },
+    ]
+}
+
+#[tokio::test]
+async fn a_log_that_was_written_anew_says_all_that_it_said() {
+    for why in ["many frames", "a failed append", "a cut"] {
+        let disk = with_directory(3).await;
+        let mut manifest = Manifest::open(disk.shared(), &path()).await.unwrap();
+        manifest.append(edits()).await.unwrap();
+        manifest.seal().await.unwrap();
+        let wanted = told(&manifest);
+        assert_eq!((wanted.3, wanted.4), (9, Some(at(50))));
+        match why {
+            "many frames" => {
+                for _ in 0..300 {
+                    manifest.seal().await.unwrap();
+                }
+            }
+            "a failed append" => {
+                disk.set_faults(Faults { write_error_one_in: 1, ..Faults::default() });
+                let flushed = Edit::Flushed { through: at(60) };
+                let refused = vec![Edit::Remove { generation: 2 }, flushed];
+                manifest.append(refused).await.unwrap_err();
+                disk.set_faults(Faults::default());
+                manifest.seal().await.unwrap();
+            }
+            _ => {
+                let options = OpenOptions { access: Access::ReadWrite, data_sync: false };
+                let file = disk.shared().open(&path(), options).await.unwrap();
+                let bytes = file.size().await.unwrap();
+                file.truncate(bytes - 1).await.unwrap();
+            }
+        }
+        let manifest = Manifest::open(disk.shared(), &path()).await.unwrap();
+        assert_eq!(told(&manifest), wanted, "{why}");
+        let bytes: u64 = disk.files().iter().map(|(_, bytes)| bytes).sum();
+        assert!(bytes < 100 * PAGE_BYTES as u64, "{why}: {bytes} bytes were not written anew");
+        let manifest = Manifest::open(disk.power_cut().shared(), &path()).await.unwrap();
+        assert_eq!(told(&manifest), wanted, "{why}, and a power cut");
+    }
+}
+
+/// The copy has a commitlog of its own, and files of nobody else stand beside it.
+#[tokio::test]
+async fn a_copy_says_what_is_live_and_nothing_of_logs_and_other_files() {
+    let disk = with_directory(4).await;
+    let folder = directory().join("copy");
+    disk.shared().create_directories(&folder).await.unwrap();
+    let mut manifest = Manifest::open(disk.shared(), &path()).await.unwrap();
+    manifest.append(edits()).await.unwrap();
+    manifest.copy_into(&folder).await.unwrap();
+    let copy = Manifest::open(disk.shared(), &folder.join("manifest-0")).await.unwrap();
+    assert_eq!(copy.live(), manifest.live());
+    // Of numbers only the greatest is told, so that it is not given again.
+    let wanted: Told = (vec![(1, 1), (2, 7)], BTreeSet::from([9]), BTreeSet::new(), 9, None);
+    assert_eq!(told(&copy), wanted);
+    assert_eq!(manifest.flushed_through(), Some(at(50)), "the original is as it was");
+}
+
+/// Asks `work` so many times at most; how often it was until that was over, if it was.
+async fn asked(most: usize, work: impl Future<Output = ()>) -> Option<usize> {
+    let mut work = pin!(work);
+    for count in 1..=most {
+        if futures::poll!(work.as_mut()).is_ready() {
+            return Some(count);
+        }
+    }
+    None
+}
+
+/// Writes SSTable 1.
+async fn write_one(disk: &SimulatedDisk, schema: &SchemaRef, fragments: &[Fragment]) {
+    let options = WriterOptions::default();
+    let created = SstableWriter::create(disk.shared(), directory(), 1, schema.clone(), options);
+    let mut writer = created.await.unwrap();
+    for fragment in fragments {
+        writer.push(fragment.clone()).await.unwrap();
+    }
+    assert!(writer.finish().await.unwrap().is_some(), "nothing was written");
+}
+
+fn files_in(disk: &SimulatedDisk, folder: &Path) -> BTreeSet<PathBuf> {
+    let paths = disk.files().into_iter().map(|(path, _)| path);
+    paths.filter(|path| path.parent() == Some(folder)).collect()
+}
+
+#[test]
+fn an_sstable_with_a_table_of_contents_is_whole_whenever_the_power_goes() {
+    let (schema, partitions) = sample(&MemoryDisk::default());
+    let slice = Slice::full(Direction::Forward);
+    let wanted = all_fragments(&partitions, &slice);
+    let mut met = [0; 2];
+    for seed in 0..12 {
+        let empty = || block_on(with_directory(seed));
+        let total = block_on(asked(usize::MAX, write_one(&empty(), &schema, &wanted))).unwrap();
+        // The last steps, of which one makes the table of contents.
+        for count in total - 8..=total {
+            let disk = empty();
+            let over = block_on(asked(count, write_one(&disk, &schema, &wanted)));
+            assert_eq!(over.is_some(), count == total, "seed {seed}: a seed decides all");
+            let disk = disk.power_cut();
+            let toc = Component::Toc.path(directory(), 1);
+            let has_toc = files_in(&disk, directory()).contains(&toc);
+            assert!(has_toc || over.is_none(), "seed {seed}: what was finished is not durable");
+            met[usize::from(has_toc)] += 1;
+            if !has_toc {
+                continue;
+            }
+            let (shared, cache) = (disk.shared(), PageCache::new(1 << 20, 1));
+            let opened = Sstable::open(shared, cache, directory(), (1, None), schema.clone());
+            let table = block_on(opened).unwrap();
+            let mended = table.mended();
+            assert!(mended.is_empty(), "seed {seed}, {count} of {total}: {mended:?}");
+            let found = sstables::read(&table, &PartitionRange::full(), &slice).unwrap();
+            assert!(found == wanted, "seed {seed}, {count} of {total}: other rows");
+        }
+    }
+    assert!(met.iter().all(|count| *count > 10), "without and with one: {met:?}");
+}
+
+/// A stop in between leaves what the next start takes for unfinished, and removes.
+#[test]
+fn files_that_go_or_get_second_names_have_a_table_of_contents_only_all_together() {
+    let (schema, partitions) = sample(&MemoryDisk::default());
+    let fragments = all_fragments(&partitions, &Slice::full(Direction::Forward));
+    let base = block_on(with_directory(1));
+    block_on(write_one(&base, &schema, &fragments));
+    let folder = PathBuf::from("/linked");
+    block_on(base.shared().create_directories(&folder)).unwrap();
+    for seen in [directory(), folder.as_path()] {
+        let (mut count, mut is_over, mut met) = (0, false, BTreeSet::new());
+        while !is_over {
+            let disk = base.copy(5);
+            let shared = disk.shared();
+            let work = async {
+                let done = match seen == directory() {
+                    true => remove_files(&*shared, directory(), 1).await,
+                    false => link_files(&*shared, directory(), &folder, 1).await,
+                };
+                done.unwrap();
+            };
+            is_over = block_on(asked(count, work)).is_some();
+            let files = files_in(&disk, seen);
+            let has_toc = files.contains(&Component::Toc.path(seen, 1));
+            let is_whole = files.len() == Component::WRITTEN.len();
+            assert!(!has_toc || is_whole, "after {count} turns: {files:?}");
+            met.insert(files.len());
+            count += 1;
+        }
+        let all = Component::WRITTEN.len();
+        assert!(met.len() > 3 && met.contains(&0) && met.contains(&all), "{seen:?}: {met:?}");
     }
 }

@@ -285,6 +285,38 @@ fn other_columns_and_unknown_codecs_are_refused_by_name() {
     assert!(message.contains("compressor 'LZ4WithDictsCompressor': readable are"), "{message}");
 }
 
+#[test]
+fn memory_that_a_file_holds_is_that_of_the_parts_that_it_has() {
+    let disk = MemoryDisk::default();
+    let (schema, _) = sample(&disk);
+    let held = open_own(&disk, 1, &schema).unwrap().held_memory();
+    let is_there = [held.filters, held.summaries, held.checksums].map(|bytes| bytes > 0);
+    assert_eq!(is_there, [true; 3], "{held:?}");
+    let toc = Component::Toc.path(directory(), 1);
+    disk.set_content(&toc, b"Data.db\nIndex.db\nSummary.db\nStatistics.db\n".to_vec());
+    let held = open(&disk, 1, &schema).unwrap().held_memory();
+    assert_eq!((held.filters, held.summaries > 0), (0, true), "{held:?}");
+}
+
+/// Its keys stand in an order in which none would be found.
+#[test]
+fn a_file_of_another_partitioner_is_refused() {
+    let disk = MemoryDisk::default();
+    let (schema, partitions) = sample(&disk);
+    make_foreign(&disk);
+    read_all(&disk, &schema, &partitions).unwrap();
+    let path = Component::Statistics.path(directory(), 1);
+    let mut content = disk.content(&path);
+    let (own, other) = (&b"Murmur3Partitioner"[..], &b"Ordered4Partitions"[..]);
+    let at = content.windows(own.len()).position(|bytes| bytes == own).unwrap();
+    content[at..at + own.len()].copy_from_slice(other);
+    disk.set_content(&path, content);
+    let error = open(&disk, 1, &schema).err().unwrap();
+    let Error::Corrupt(corruption) = &error else { panic!("{error}") };
+    assert_eq!(corruption.file, path);
+    assert_eq!(corruption.found, "org.apache.cassandra.dht.Ordered4Partitions", "{error}");
+}
+
 /// A table with a map, and how its rows are laid out.
 fn table_with_map() -> (SchemaRef, Layout) {
     let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
@@ -360,5 +392,54 @@ fn flags_that_contradict_each_other_are_damage() {
                 assert!(is_told, "{flags:#04x}: {found:?}");
             }
         }
+    }
+}
+
+/// Merges drop files whole by their extents: what is not known must look neither expired nor old.
+#[test]
+fn what_lost_statistics_said_may_be_anything() {
+    let disk = MemoryDisk::default();
+    let (schema, partitions) = sample(&disk);
+    let whole = open_own(&disk, 1, &schema).unwrap().info().clone();
+    let path = Component::Statistics.path(directory(), 1);
+    let mut content = disk.content(&path);
+    content[10] ^= 1;
+    disk.set_content(&path, content);
+    let table = open_own(&disk, 1, &schema).unwrap();
+    let wanted = SstableInfo {
+        min_timestamp: i64::MIN,
+        max_timestamp: i64::MAX,
+        min_deletion_time: i32::MIN,
+        max_deletion_time: i32::MAX,
+        min_ttl: 0,
+        max_ttl: i32::MAX,
+        replay: None,
+        level: 0,
+        ..whole.clone()
+    };
+    assert_eq!((table.info(), table.droppable(i64::MAX)), (&wanted, 0.0));
+    read_opened(&table, &partitions).unwrap();
+    // A manifest repeats them.
+    let (cache, known) = (PageCache::new(64 << 20, 1), (1, Some(&whole)));
+    let opened = Sstable::open(shared(&disk), cache, directory(), known, schema.clone());
+    assert_eq!(block_on(opened).unwrap().info(), &whole);
+}
+
+/// Made anew from what this engine knows, it would lack what the newer one relies on.
+#[test]
+fn a_file_of_a_newer_engine_is_refused_and_not_taken_for_damage() {
+    let disk = MemoryDisk::default();
+    let (schema, _) = sample(&disk);
+    let path = Component::Tidegate.path(directory(), 1);
+    let mut content = disk.content(&path);
+    let end = content.len() - 4;
+    content[7] += 1;
+    let crc = crate::checksum::crc32(&content[..end]);
+    content[end..].copy_from_slice(&crc.to_be_bytes());
+    disk.set_content(&path, content);
+    for opened in [open_own(&disk, 1, &schema), open(&disk, 1, &schema)] {
+        let refused = opened.map(|_| ());
+        let Err(Error::Unavailable(text)) = &refused else { panic!("{refused:?}") };
+        assert!(text.contains("format 2; this engine reads up to 1"), "{text}");
     }
 }

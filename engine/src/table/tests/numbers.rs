@@ -1,7 +1,7 @@
 //! What manifests and files of other shards and shard counts mean for one shard's numbers.
 
 use super::*;
-use crate::schema::OnCorruption;
+use crate::schema::{LargeDataOptions, OnCorruption};
 use crate::sstable::SstableName;
 use crate::sstable::manifest::{Edit, Manifest};
 use crate::table::AttachedOpening;
@@ -27,7 +27,10 @@ fn a_number_that_the_manifest_of_another_shard_count_knew_is_not_given_again() {
 
 #[test]
 fn files_of_an_attached_table_count_once_though_every_shard_has_them_open() {
-    let world = World::open(MemoryDisk::default(), schema(true), 1 << 20, (0, 1));
+    let large_data = LargeDataOptions { cell_bytes: Some(99), ..LargeDataOptions::default() };
+    let mut definition = (*schema(true)).clone();
+    definition.options.large_data = large_data;
+    let world = World::open(MemoryDisk::default(), SchemaRef::new(definition), 1 << 20, (0, 1));
     for pk in 0..10 {
         world.write((pk, 1), 1, 100);
     }
@@ -50,10 +53,17 @@ fn files_of_an_attached_table_count_once_though_every_shard_has_them_open() {
         let (table, failed) = block_on(Table::attach(opening, &names, |_| {}));
         assert!(failed.is_empty(), "{failed:?}");
         let stats = table.stats();
-        (stats.sstables, stats.sstable_rows, stats.sstable_bytes)
+        let listed = (table.sstable_statuses(0).len(), table.large_data());
+        ((stats.sstables, stats.sstable_rows, stats.sstable_bytes), listed)
     };
-    let (sstables, rows, bytes) = stats(0);
+    let ((sstables, rows, bytes), listed) = stats(0);
     assert_eq!((sstables, rows), (own.sstables, own.sstable_rows));
     assert!(bytes > 0, "they have data");
-    assert_eq!([stats(1), stats(2)], [(0, 0, 0); 2], "the first shard tells of them");
+    let large = world.table.large_data();
+    assert!(!large.is_empty(), "cells of 100 bytes are large");
+    assert_eq!(listed, (1, large));
+    for shard in [1, 2] {
+        let nothing = ((0, 0, 0), (0, Vec::new()));
+        assert_eq!(stats(shard), nothing, "the first shard tells of them, not {shard}");
+    }
 }

@@ -300,3 +300,77 @@ impl FlightService for Guard {
         self.front.do_exchange(self.check(request).await?).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_engine::clock::SimulatedClock;
+    use tonic::Code;
+
+    use super::*;
+    use crate::flight::service::tests::started;
+
+    /// A call with this header, on a connection with this name on its certificate.
+    fn call(authorization: &str, certificate: Option<&str>) -> Request<()> {
+        let mut request = Request::new(());
+        let certificate = certificate.map(Arc::from);
+        request.extensions_mut().insert(Link { certificate, ..Link::default() });
+        if !authorization.is_empty() {
+            request.metadata_mut().insert("authorization", authorization.parse().unwrap());
+        }
+        request
+    }
+
+    /// Who a call is found to come from, or the code that it is refused with.
+    async fn who(guard: &Guard, request: Request<()>) -> Result<Caller, Code> {
+        let request = guard.check(request).await.map_err(|refused| refused.code())?;
+        let Identity(caller) = request.extensions().get::<Identity>().expect("it was let in");
+        Ok(caller.clone())
+    }
+
+    fn role(name: &str) -> Result<Caller, Code> {
+        Ok(Caller::Role(name.into()))
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_certificate_stands_for_a_role_that_may_log_in_unless_the_call_says_who_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let clock = SimulatedClock::new(1_700_000_000_000_000);
+        let service = started(directory.path(), &clock).await;
+        let guards = [Rules::WhereRolesLogIn, Rules::Always]
+            .map(|rules| Guard::new(Front(service.clone()), rules));
+        let refused: Result<Caller, Code> = Err(Code::Unauthenticated);
+        // Nobody can say who they are yet.
+        assert_eq!(who(&guards[0], call("", None)).await, Ok(Caller::Owner));
+        assert_eq!(who(&guards[1], call("", Some("ann"))).await, refused);
+        let sessions = service.state().sessions();
+        let before = format!("Bearer {}", sessions.start(&call("", None)).unwrap());
+        let shell = sessions.named("shell");
+        for text in [
+            "CREATE ROLE ann WITH LOGIN = true",
+            "CREATE ROLE bob",
+            "CREATE ROLE carl WITH LOGIN = true",
+        ] {
+            shell.execute(text).await.unwrap();
+        }
+        for guard in &guards {
+            for (authorization, certificate, wanted) in [
+                ("", None, &refused),
+                ("", Some("ann"), &role("ann")),
+                ("", Some("carl"), &role("carl")),
+                ("", Some("bob"), &refused),
+                ("", Some("nobody"), &refused),
+                // What the call itself says counts.
+                ("Basic eA==", Some("ann"), &refused),
+                ("Bearer unknown", Some("ann"), &refused),
+                // Of who came before anybody was asked.
+                (before.as_str(), Some("ann"), &refused),
+            ] {
+                let found = who(guard, call(authorization, certificate)).await;
+                assert_eq!(found, *wanted, "'{authorization}', {certificate:?}");
+            }
+        }
+        shell.execute("ALTER ROLE ann WITH LOGIN = false").await.unwrap();
+        assert_eq!(who(&guards[1], call("", Some("ann"))).await, refused);
+        assert_eq!(who(&guards[1], call("", Some("carl"))).await, role("carl"));
+    }
+}

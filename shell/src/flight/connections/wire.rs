@@ -237,4 +237,24 @@ mod tests {
         wire.read_exact(&mut bytes[..1]).await.unwrap();
         assert!(wire.begins.is_none());
     }
+
+    /// Sessions of a connection and its place among all end with it.
+    #[tokio::test]
+    async fn the_end_of_a_connection_is_told_once_and_its_place_is_free_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let room = Arc::new(Semaphore::new(1));
+        let place = Arc::clone(&room).try_acquire_owned().unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let on_close = Arc::new(move |connection: Connection| tell.send(connection).unwrap());
+        let link = Link { connection: Connection(7), ..Link::default() };
+        let bytes = (Box::new(stream) as Box<dyn Bytes>, place);
+        let wire = Wire::new(bytes, link, on_close, Duration::from_secs(3600));
+        assert_eq!(wire.connect_info().connection, Connection(7));
+        assert!(told.try_recv().is_err() && room.available_permits() == 0);
+        drop(wire);
+        assert_eq!(told.iter().collect::<Vec<_>>(), [Connection(7)]);
+        assert_eq!(room.available_permits(), 1);
+    }
 }

@@ -223,6 +223,7 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::StringArray;
+    use tonic::Code;
 
     use super::*;
 
@@ -243,5 +244,30 @@ mod tests {
             let (end, before) = ends.split_last().unwrap();
             assert!(*end == is_last && before.iter().all(|end| !end), "{ends:?}");
         }
+    }
+
+    /// A client must not take the rows before an error for all of them.
+    #[tokio::test]
+    async fn an_execution_that_fails_behind_its_first_rows_ends_with_why() {
+        let rows = |count| {
+            let column = StringArray::from(vec!["x"; count]);
+            Ok(RecordBatch::try_from_iter([("v", Arc::new(column) as _)]).unwrap())
+        };
+        let torn = || Err(Status::data_loss("a file is damaged"));
+        let parts = async |rows: Vec<Result<RecordBatch, Status>>| {
+            let tag = Bytes::from_static(b"t");
+            let mut answering = Answering { tag, rows: stream::iter(rows).boxed(), next: None };
+            answering.next = answering.rows.next().await;
+            let mut parts = Vec::new();
+            while let Some(Part { rows, is_last, .. }) = answering.part().await {
+                let rows = rows.map(|rows| rows.num_rows()).map_err(|error| error.code());
+                parts.push((rows, is_last));
+            }
+            parts
+        };
+        assert_eq!(parts(vec![rows(1), rows(2)]).await, [(Ok(1), false), (Ok(2), true)]);
+        let failed = parts(vec![rows(1), rows(2), torn(), rows(3)]).await;
+        assert_eq!(failed, [(Ok(1), false), (Ok(2), false), (Err(Code::DataLoss), true)]);
+        assert_eq!(parts(vec![torn(), rows(3)]).await, [(Err(Code::DataLoss), true)]);
     }
 }

@@ -268,9 +268,11 @@ mod tests {
     use arrow_flight::sql::TableDefinitionOptions;
     use futures::stream;
     use tidegate_engine::Options;
+    use tonic::Code;
 
     use super::*;
     use crate::flight::kept::Kept;
+    use crate::flight::session::option::PRIMARY_KEY;
     use crate::query::{Caller, OutcomeKind, Session, SessionOptions};
 
     fn rows(keys: Vec<Option<i32>>) -> RecordBatch {
@@ -288,6 +290,17 @@ mod tests {
                 if_exists: TableExistsOption::Replace.into(),
             }),
             ..CommandStatementIngest::default()
+        }
+    }
+
+    /// An ingest that appends to `t`.
+    fn append() -> CommandStatementIngest {
+        CommandStatementIngest {
+            table_definition_options: Some(TableDefinitionOptions {
+                if_not_exist: TableNotExistOption::Fail.into(),
+                if_exists: TableExistsOption::Append.into(),
+            }),
+            ..replace()
         }
     }
 
@@ -355,13 +368,7 @@ mod tests {
         let query = Session::new(database, SessionOptions::default()).unwrap();
         query.execute("CREATE TABLE t (k int PRIMARY KEY, v int)").await.unwrap();
         let session = FlightSession::new(query, Arc::new(Kept::new()), 0);
-        let append = CommandStatementIngest {
-            table_definition_options: Some(TableDefinitionOptions {
-                if_not_exist: TableNotExistOption::Fail.into(),
-                if_exists: TableExistsOption::Append.into(),
-            }),
-            ..replace()
-        };
+        let append = append();
         let most = ROWS_AT_ONCE_MAX as i32;
         let keys = |count: i32, bad: i32| (1..=count).map(|n| (n != bad).then_some(n)).collect();
         for bad in [1, most, most + 1, most + 3] {
@@ -457,5 +464,135 @@ mod tests {
         assert_eq!(error.code(), tonic::Code::NotFound);
         session.query.execute("SET tidegate.service_level = default").await.unwrap();
         assert_eq!(count(&session).await, 1, "the table is as it was");
+    }
+
+    /// When its rows end, its last writes are still at work.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn an_ingest_whose_last_writes_fail_says_so() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(Options::new(directory.path().join("data"))).await.unwrap();
+        let query = Session::new(database, SessionOptions::default()).unwrap();
+        let table = "CREATE TABLE t (k int PRIMARY KEY, v int) \
+                     WITH per_partition_rate_limit = {'max_writes_per_second': 1}";
+        query.execute(table).await.unwrap();
+        let session = FlightSession::new(query, Arc::new(Kept::new()), 0);
+        let one_partition = rows(vec![Some(1); 500]);
+        let ended = ingest(&session, &append(), stream::iter([Ok(one_partition)])).await;
+        let error = ended.unwrap_err();
+        assert_eq!(error.code(), tonic::Code::ResourceExhausted, "{error}");
+        assert!(error.message().contains("too many writes"), "{error}");
+    }
+
+    /// Who reads the latest rows first goes on doing so.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_replaced_table_keeps_its_key_and_the_order_of_its_rows() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(Options::new(directory.path().join("data"))).await.unwrap();
+        let query = Session::new(database, SessionOptions::default()).unwrap();
+        let table = "CREATE TABLE t (a int, b int, c int, d int, v int, \
+                     PRIMARY KEY ((b, a), d, c)) WITH CLUSTERING ORDER BY (d DESC, c ASC)";
+        query.execute(table).await.unwrap();
+        let session = FlightSession::new(query, Arc::new(Kept::new()), 0);
+        let column = |numbers: [i32; 4]| Arc::new(Int32Array::from(numbers.to_vec())) as ArrayRef;
+        let columns = [
+            ("v", column([0, 1, 2, 3])),
+            ("a", column([1; 4])),
+            ("b", column([2; 4])),
+            ("c", column([1, 1, 2, 2])),
+            ("d", column([5, 6, 5, 6])),
+        ];
+        let some = RecordBatch::try_from_iter(columns).unwrap();
+        assert_eq!(ingest(&session, &replace(), stream::iter([Ok(some)])).await.unwrap(), 4);
+        let catalog = session.query.database().catalog();
+        let table = catalog.table("default", "t").unwrap();
+        let partition = table.partition_key().map(|column| column.name.as_str());
+        assert_eq!(partition.collect::<Vec<_>>(), ["b", "a"]);
+        let outcome = session.query.execute("SELECT v FROM t WHERE a = 1 AND b = 2").await.unwrap();
+        let batches = outcome.collect().await.unwrap();
+        let found = batches.iter().flat_map(|batch| {
+            let column = batch.column(0).as_any().downcast_ref::<Int32Array>().unwrap();
+            column.values().to_vec()
+        });
+        assert_eq!(found.collect::<Vec<i32>>(), [1, 3, 0, 2]);
+    }
+
+    /// What the client says of the table decides, and what it cannot have is refused.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn an_ingest_makes_or_takes_its_table_as_it_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(Options::new(directory.path().join("data"))).await.unwrap();
+        let query = Session::new(database, SessionOptions::default()).unwrap();
+        let session = FlightSession::new(query, Arc::new(Kept::new()), 0);
+        let create = || CommandStatementIngest {
+            table_definition_options: Some(TableDefinitionOptions {
+                if_not_exist: TableNotExistOption::Create.into(),
+                if_exists: TableExistsOption::Fail.into(),
+            }),
+            options: [("primary_key".to_owned(), "k".to_owned())].into(),
+            ..replace()
+        };
+        let ended = async |command: CommandStatementIngest, keys: Vec<Option<i32>>| {
+            let ended = ingest(&session, &command, stream::iter([Ok(rows(keys))])).await;
+            ended.map_err(|refused| refused.code())
+        };
+        let some = || vec![Some(1), Some(2)];
+        for absent in [append(), replace()] {
+            assert_eq!(ended(absent, some()).await, Err(Code::NotFound));
+        }
+        let keyless = CommandStatementIngest { options: [].into(), ..create() };
+        assert_eq!(ended(keyless, some()).await, Err(Code::InvalidArgument), "no key is guessed");
+        assert_eq!(ended(create(), some()).await, Ok(2));
+        assert_eq!(ended(create(), vec![Some(3)]).await, Err(Code::AlreadyExists));
+        assert_eq!(count(&session).await, 2);
+        let catalog = |name: &str| Some(name.to_owned());
+        let own = CommandStatementIngest { catalog: catalog(CATALOG), ..append() };
+        assert_eq!(ended(own, vec![Some(3)]).await, Ok(1));
+        let transaction_id = Some(b"1".to_vec().into());
+        for (command, code) in [
+            (CommandStatementIngest { catalog: catalog("other"), ..append() }, Code::NotFound),
+            (CommandStatementIngest { temporary: true, ..append() }, Code::Unimplemented),
+            (CommandStatementIngest { transaction_id, ..append() }, Code::Unimplemented),
+        ] {
+            assert_eq!(ended(command, vec![Some(4)]).await, Err(code));
+        }
+        assert_eq!(count(&session).await, 3);
+    }
+
+    /// The command before the metadata of the rows, and these before the option of the session.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_key_of_a_new_table_is_the_one_that_is_said_nearest_to_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(Options::new(directory.path().join("data"))).await.unwrap();
+        let query = Session::new(database, SessionOptions::default()).unwrap();
+        let session = FlightSession::new(query, Arc::new(Kept::new()), 0);
+        session.options.lock().unwrap().insert(PRIMARY_KEY.to_owned(), "k".to_owned());
+        let metadata = [("tidegate.primary_key".to_owned(), "v ; k".to_owned())].into();
+        let bare = rows(vec![Some(1)]);
+        let schema = bare.schema().as_ref().clone().with_metadata(metadata);
+        let named = RecordBatch::try_new(Arc::new(schema), bare.columns().to_vec()).unwrap();
+        for (rows, said, partition, clustering) in [
+            (&bare, None, "k", None),
+            (&named, None, "v", Some("k")),
+            (&named, Some("k, v"), "k,v", None),
+        ] {
+            let said = said.map(|key: &str| ("primary_key".to_owned(), key.to_owned()));
+            let command = CommandStatementIngest {
+                table_definition_options: Some(TableDefinitionOptions {
+                    if_not_exist: TableNotExistOption::Create.into(),
+                    if_exists: TableExistsOption::Fail.into(),
+                }),
+                options: said.into_iter().collect(),
+                ..replace()
+            };
+            let some = stream::iter([Ok(rows.clone())]);
+            assert_eq!(ingest(&session, &command, some).await.unwrap(), 1);
+            let catalog = session.query.database().catalog();
+            let table = catalog.table("default", "t").unwrap();
+            let found: Vec<&str> = table.partition_key().map(|key| key.name.as_str()).collect();
+            assert_eq!(found.join(","), partition);
+            let found = table.clustering_key().map(|key| key.name.as_str()).next();
+            assert_eq!(found, clustering, "{partition}");
+            session.query.execute("DROP TABLE t").await.unwrap();
+        }
     }
 }

@@ -85,3 +85,151 @@ impl Definitions {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tidegate_engine::clock::SimulatedClock;
+    use tidegate_engine::{Backend, Database, Options};
+    use tonic::Code;
+
+    use super::*;
+    use crate::query::SessionOptions;
+
+    struct World {
+        clock: Arc<SimulatedClock>,
+        definitions: Definitions,
+        _directory: tempfile::TempDir,
+    }
+
+    impl World {
+        async fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let clock = SimulatedClock::new(1_700_000_000_000_000);
+            let mut options = Options::new(directory.path());
+            options.clock = Arc::clone(&clock) as _;
+            options.backend = Backend::Blocking;
+            options.shards = Some(1);
+            let database = Database::open(options).await.unwrap();
+            let session = Session::new(database, SessionOptions::default()).unwrap();
+            World { clock, definitions: Definitions::new(session), _directory: directory }
+        }
+
+        async fn step(
+            &self,
+            lease: u8,
+            text: Option<&str>,
+            is_last: bool,
+        ) -> Result<DefineReply, Status> {
+            let request = DefineRequest {
+                lease: vec![lease],
+                text: text.map(str::to_owned),
+                keyspace: "default".to_owned(),
+                is_last,
+                role: None,
+            };
+            self.definitions.step(request).await
+        }
+
+        async fn begin(&self, lease: u8) -> Result<DefineReply, Status> {
+            self.step(lease, None, false).await
+        }
+
+        async fn run(&self, lease: u8, text: &str) -> Result<DefineReply, Status> {
+            self.step(lease, Some(text), false).await
+        }
+
+        async fn end(&self, lease: u8) -> Result<DefineReply, Status> {
+            self.step(lease, None, true).await
+        }
+
+        /// What a step is refused with.
+        fn refusal(step: Result<DefineReply, Status>) -> String {
+            let refused = step.unwrap_err();
+            assert_eq!(refused.code(), Code::Unavailable, "{refused}");
+            refused.message().to_owned()
+        }
+
+        fn has(&self, table: &str) -> bool {
+            let catalog = self.definitions.session.database().catalog();
+            catalog.table("default", table).is_some()
+        }
+    }
+
+    const CREATE: &str = "CREATE TABLE t (k int PRIMARY KEY)";
+    const BUSY: &str = "another statement is changing definitions";
+    const OVER: &str = "the time for this statement was over";
+
+    /// The answer to the first one may have been lost.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_statement_that_comes_again_under_its_lease_is_run_once() {
+        let world = World::new().await;
+        world.begin(1).await.unwrap();
+        let done = world.run(1, CREATE).await.unwrap();
+        for _ in 0..2 {
+            assert_eq!(world.run(1, CREATE).await.unwrap(), done);
+        }
+        world.run(1, "DROP TABLE t").await.unwrap();
+        assert!(!world.has("t"), "another one is run");
+        world.run(1, CREATE).await.unwrap();
+        assert!(world.has("t"));
+        world.end(1).await.unwrap();
+        // Under another lease it is another statement, and one that failed is run again.
+        world.begin(2).await.unwrap();
+        for _ in 0..2 {
+            assert_eq!(world.run(2, CREATE).await.unwrap_err().code(), Code::AlreadyExists);
+        }
+        world.run(2, "CREATE TABLE u (k int PRIMARY KEY)").await.unwrap();
+        assert!(world.has("u"), "the lease goes on behind a failure");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_lease_keeps_others_out_until_it_ends_or_has_been_silent_for_its_time() {
+        let world = World::new().await;
+        let moment = Duration::from_micros(1);
+        world.begin(1).await.unwrap();
+        assert!(World::refusal(world.begin(2).await).contains(BUSY));
+        assert!(World::refusal(world.run(2, CREATE).await).contains(BUSY));
+        assert!(World::refusal(world.end(2).await).contains(BUSY), "it is not theirs to end");
+        // Each step holds it anew.
+        world.clock.advance(LEASE - moment);
+        world.run(1, "CREATE TABLE u (k int PRIMARY KEY)").await.unwrap();
+        world.clock.advance(LEASE - moment);
+        assert!(World::refusal(world.begin(2).await).contains(BUSY));
+        world.clock.advance(moment);
+        world.begin(2).await.unwrap();
+        assert!(World::refusal(world.run(1, CREATE).await).contains(BUSY));
+        world.end(2).await.unwrap();
+        assert!(World::refusal(world.run(1, CREATE).await).contains(OVER));
+        assert!(!world.has("t"), "nobody ran it");
+        // Nobody waits for one that has ended.
+        world.begin(3).await.unwrap();
+        world.run(3, CREATE).await.unwrap();
+        assert!(world.has("t"));
+    }
+
+    /// A coordinator changes nothing where two nodes do not tell the same.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_nodes_compare_tells_each_definition_and_nothing_of_one_that_is_gone() {
+        let world = World::new().await;
+        world.begin(1).await.unwrap();
+        let mut before = world.run(1, CREATE).await.unwrap();
+        for (create, drop) in [
+            ("CREATE KEYSPACE k", "DROP KEYSPACE k"),
+            ("CREATE TYPE point (x int, y int)", "DROP TYPE point"),
+            ("CREATE TABLE u (k int PRIMARY KEY)", "DROP TABLE u"),
+            ("CREATE VIEW v AS SELECT k FROM t", "DROP VIEW v"),
+        ] {
+            assert_ne!(world.run(1, create).await.unwrap(), before, "{create}");
+            assert_eq!(world.run(1, drop).await.unwrap(), before, "{drop}");
+        }
+        let views = ["SELECT k FROM t", "SELECT k + 1 AS k FROM t"];
+        for (number, text) in views.into_iter().enumerate() {
+            let create = format!("CREATE OR REPLACE VIEW v AS {text}");
+            let after = world.run(1, &create).await.unwrap();
+            assert_ne!(after, before, "view {number}");
+            before = after;
+        }
+    }
+}

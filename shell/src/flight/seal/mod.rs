@@ -362,4 +362,18 @@ mod tests {
         let little = Seal::new([1; HASH_BYTES], SimulatedClock::new(0), 0);
         assert!(little.close(Purpose::Ticket, vec![0; CARRIED_BYTES_MAX]).is_ok());
     }
+
+    #[test]
+    fn a_prepared_statement_holds_for_a_day_and_no_longer() {
+        let (clock, seal) = seal(1);
+        for length in [1, CARRIED_BYTES_MAX + 1] {
+            let sealed = seal.close(Purpose::Statement, vec![7; length]).unwrap();
+            clock.advance(Duration::from_secs(24 * 3600));
+            assert!(seal.open(Purpose::Statement, &sealed).is_ok(), "{length} bytes");
+            clock.advance(Duration::from_secs(1));
+            let error = seal.open(Purpose::Statement, &sealed).unwrap_err();
+            assert_eq!(error.code(), Code::Unauthenticated);
+            assert!(error.message().contains("holds for 86400 seconds"), "{error}");
+        }
+    }
 }

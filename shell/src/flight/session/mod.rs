@@ -747,4 +747,28 @@ mod tests {
         world.sessions.start(&world.basic(3, "b")).unwrap();
         assert!(world.sessions.of(&world.bearer(2, &token)).is_ok());
     }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn credentials_that_were_right_are_known_on_their_connection_while_it_is_open() {
+        let world = World::new().await;
+        let sessions = &world.sessions;
+        let seal = crate::flight::seal::Seal::new([1; 32], Arc::clone(&world.clock) as _, 0);
+        let mark = |n: usize| seal.mark(&[n.to_string().as_str()]);
+        let say = |n| sessions.mark(Connection(1), (mark(n), None));
+        let knows = |connection, n| sessions.is_marked(Connection(connection), &mark(n));
+        (1..=2).for_each(|connection| sessions.connection_opened(Connection(connection)));
+        say(0);
+        assert!(knows(1, 0) && !knows(1, 1) && !knows(2, 0));
+        (1..=MARKS_MAX).for_each(say);
+        assert!(!knows(1, 0) && (1..=MARKS_MAX).all(|n| knows(1, n)));
+        // What was said last goes last.
+        [1, 0].into_iter().for_each(say);
+        assert!(knows(1, 0) && knows(1, 1) && !knows(1, 2) && knows(1, 3));
+        sessions.connection_closed(Connection(1));
+        assert!(!knows(1, 0));
+        say(0);
+        assert!(!knows(1, 0), "nobody comes by a closed connection");
+        sessions.connection_opened(Connection(1));
+        assert!(!knows(1, 0) && !knows(1, 1));
+    }
 }

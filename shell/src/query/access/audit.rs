@@ -164,6 +164,45 @@ mod tests {
         }
     }
 
+    /// Whoever looks for what was done to roles finds all of it under one name.
+    #[test]
+    fn all_that_concerns_roles_policies_and_the_work_of_all_is_noted_as_that() {
+        use AuditEvent::{Administration, Definition, Policy, Roles};
+        for (event, texts) in [
+            (Roles, "REVOKE SELECT ON t FROM r; DROP ROLE r; CREATE USER r; ALTER USER r"),
+            (Roles, "DROP USER r; CREATE TOKEN t OF r; DROP TOKEN t OF r"),
+            (Roles, "DETACH SERVICE LEVEL FROM r; ATTACH SERVICE_LEVEL x TO r"),
+            (Roles, "DETACH SERVICE_LEVEL FROM r"),
+            (Policy, "CREATE POLICY p; ROLLBACK POLICY; ROLLBACK CACHE POLICY"),
+            (Policy, "ALTER RATE LIMITS; ALTER READ ADMISSION; ALTER LOAD SHEDDING"),
+            (Administration, "FLUSH t; COMPACT t; SNAPSHOT TO 'd'"),
+            (Definition, "DROP TABLE t; ALTER TABLE t ADD COLUMN v int; CREATE VIEW v AS SELECT 1"),
+            (Definition, "DROP KEYSPACE k; CREATE TYPE a (b int); DROP VIEW v"),
+        ] {
+            for statement in split(texts).unwrap() {
+                assert_eq!(AuditEvent::of(&statement), Some(event), "{}", statement.text());
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_refused_is_kept_with_the_reason_and_long_texts_are_cut_between_characters() {
+        let audit = Audit::default();
+        let error = QueryError::new(ErrorKind::Denied, "no");
+        audit.add(5, AuditEvent::Roles, ("ann", "GRANT"), Some(&error));
+        let long = format!("x{}", "é".repeat(TEXT_BYTES_MAX));
+        audit.add(6, AuditEvent::Login, (&long, &long), None);
+        let all = audit.all();
+        let [refused, cut] = &all[..] else { panic!("{all:?}") };
+        assert_eq!((refused.number, refused.at_us, refused.event), (1, 5, AuditEvent::Roles));
+        assert_eq!((&*refused.who, &*refused.what), ("ann", "GRANT"));
+        assert_eq!(refused.error, Some(error.to_string()));
+        assert_eq!((cut.number, cut.at_us, &cut.error), (2, 6, &None));
+        for text in [&cut.who, &cut.what] {
+            assert!(text.len() == TEXT_BYTES_MAX - 1 && text.ends_with('é'), "{}", text.len());
+        }
+    }
+
     #[test]
     fn the_newest_are_kept() {
         let audit = Audit::default();

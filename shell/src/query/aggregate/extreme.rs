@@ -235,3 +235,49 @@ impl Accumulator for SlidingNamed {
         self.update_batch(states)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a frame of at most so many rows has at each row.
+    fn moved(values: &[Option<&str>], width: usize, is_max: bool) -> Vec<Option<String>> {
+        let mut moving = SlidingNamed::new(Named { kind: Kind::Inet, is_max });
+        let array: ArrayRef = Arc::new(StringArray::from(values.to_vec()));
+        let mut found = Vec::new();
+        for row in 0..values.len() {
+            moving.update_batch(&[array.slice(row, 1)]).unwrap();
+            if row >= width {
+                moving.retract_batch(&[array.slice(row - width, 1)]).unwrap();
+            }
+            match moving.evaluate().unwrap() {
+                ScalarValue::Utf8(text) => found.push(text),
+                other => panic!("{other} is no text"),
+            }
+        }
+        found
+    }
+
+    /// Addresses twice and none, and a text that names none.
+    #[test]
+    fn the_extremes_of_a_moving_frame_are_those_of_its_values() {
+        let names = ["10.0.0.1", "9.0.0.1", "no address", "10.0.0.1", "9.0.0.2", "9.0.0.1"];
+        let mut values: Vec<Option<&str>> = names.map(Some).to_vec();
+        values.extend([None, None, None, Some("9.0.0.1"), None, Some("no address")]);
+        values.extend(names.map(Some).into_iter().rev());
+        for width in 1..=4 {
+            for is_max in [false, true] {
+                let of_frame = |row: usize| {
+                    let frame = &values[(row + 1).saturating_sub(width)..=row];
+                    let orders =
+                        frame.iter().flatten().filter_map(|text| order_of(Kind::Inet, text));
+                    let best = if is_max { orders.max() } else { orders.min() };
+                    best.and_then(|order| text_of(Kind::Inet, &order))
+                };
+                let wanted: Vec<Option<String>> = (0..values.len()).map(of_frame).collect();
+                let found = moved(&values, width, is_max);
+                assert_eq!(found, wanted, "{width} rows, the greatest: {is_max}");
+            }
+        }
+    }
+}

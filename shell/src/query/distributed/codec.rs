@@ -265,7 +265,102 @@ impl PhysicalExtensionCodec for TideCodec {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use datafusion::logical_expr::Operator;
+    use datafusion::physical_expr::expressions::{BinaryExpr, Column, lit};
+    use datafusion_proto::bytes::{
+        physical_plan_from_bytes_with_extension_codec, physical_plan_to_bytes_with_extension_codec,
+    };
+    use tidegate_engine::batch::{Stamp, StampKind};
+    use tidegate_engine::{ClusteringKey, Database, Deadline, Options, Terms, Value};
+
     use super::*;
+    use crate::query::watch::journal::Journal;
+    use crate::query::{Session, SessionOptions};
+
+    /// Two scans of a table `pk | ck | v`: with nothing said but what is read, and with everything.
+    fn scans(engine: &Engine) -> [ScanParts; 2] {
+        let (catalog, clock) = (engine.catalog(), engine.clock());
+        let table = catalog.table("default", "t").expect("it was created");
+        let [pk, ck, v] = ["pk", "ck", "v"].map(|name| table.find(name).expect("it has it").0);
+        let plain = ScanParts {
+            table: Arc::clone(table),
+            access: Arc::new(Access::full()),
+            sources: vec![Source::Node { node: NodeId(1), part: 0, parts: 2 }].into(),
+            selection: Arc::new(Selection::of_parts((vec![v], 1), (Vec::new(), 0))),
+            predicate: None,
+            direction: Direction::Forward,
+            limit: None,
+            partition_limit: None,
+            past_cache: false,
+            terms: None,
+        };
+        let key = ClusteringKey::from_values(table, &[Value::Int(5)]).unwrap();
+        let access = Access {
+            keys: Some(Vec::new()),
+            tokens: Some((Token(-7), Token(9))),
+            ranges: vec![ClusteringRange::prefix(key)],
+            ..Access::full()
+        };
+        let stamps = [StampKind::TimeToLive, StampKind::WriteTime];
+        let stamps = stamps.map(|kind| Stamp { column: v, kind }).to_vec();
+        let greater = BinaryExpr::new(Arc::new(Column::new("v", 1)), Operator::Gt, lit(3_i32));
+        let level = catalog.service_level("soon").expect("it was created").id;
+        let deadline = Some(Deadline::after(Duration::from_secs(3600), &**clock));
+        let full = ScanParts {
+            access: Arc::new(access),
+            selection: Arc::new(Selection::of_parts((vec![ck, v, pk], 2), (stamps, 1))),
+            predicate: Some(Arc::new(greater)),
+            direction: Direction::Reversed,
+            limit: Some(11),
+            partition_limit: Some(3),
+            past_cache: true,
+            terms: Some(Terms { level, deadline }),
+            ..plain.clone()
+        };
+        [plain, full]
+    }
+
+    /// What a scan is made of. Time runs on, so a deadline is there or not.
+    fn told(parts: &ScanParts) -> String {
+        let ScanParts { table, access, sources, selection, predicate, .. } = parts;
+        let read = (selection.columns(), selection.output(), selection.stamps());
+        let rows = (access.keys.is_some(), access.tokens, &access.ranges);
+        let limits = (parts.limit, parts.partition_limit, parts.past_cache);
+        let terms = parts.terms.map(|terms| (terms.level, terms.deadline.is_some()));
+        let predicate = predicate.as_ref().map(|predicate| predicate.to_string());
+        let output = (selection.output_stamps(), predicate);
+        format!("{:?}", (table.id, rows, sources, read, output, parts.direction, limits, terms))
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_scan_that_was_sent_asks_for_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut options = Options::new(directory.path().join("data"));
+        options.shards = Some(1);
+        let database = Database::open(options).await.unwrap();
+        let session = Session::new(database.clone(), SessionOptions::default()).unwrap();
+        for text in [
+            "CREATE TABLE t (pk int, ck int, v int, PRIMARY KEY (pk, ck))",
+            "CREATE SERVICE LEVEL soon",
+        ] {
+            session.execute(text).await.unwrap();
+        }
+        let engine = Engine::new(database, Journal::new());
+        let codec = TideCodec::new(engine.clone());
+        for sent in scans(&engine) {
+            let wanted = told(&sent);
+            let plan = Arc::new(TideScan::of_parts(engine.clone(), sent));
+            let bytes = physical_plan_to_bytes_with_extension_codec(plan, &codec).unwrap();
+            let context = TaskContext::default();
+            let plan = physical_plan_from_bytes_with_extension_codec(&bytes, &context, &codec);
+            let plan = plan.unwrap();
+            let scan = plan.downcast_ref::<TideScan>().expect("a scan comes back");
+            assert_eq!(told(&scan.parts()), wanted);
+        }
+        engine.close().await.unwrap();
+    }
 
     #[test]
     fn what_a_stream_reads_is_the_same_on_the_other_node() {

@@ -78,3 +78,49 @@ fn bytes(batch: &RecordBatch) -> u64 {
     };
     batch.columns().iter().map(of_column).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::arrow::array::StringArray;
+
+    use super::*;
+    use crate::query::parse::statement::split;
+
+    #[test]
+    fn bytes_of_all_batches_count_together() {
+        let text = "x".repeat(1000);
+        let column = Arc::new(StringArray::from(vec![text.as_str(); 10])) as ArrayRef;
+        let batch = RecordBatch::try_from_iter([("a", column)]).unwrap();
+        let one = bytes(&batch);
+        assert!((10_000..20_000).contains(&one), "{one}");
+        let statement = &split("SELECT a FROM t").unwrap()[0];
+        // Limits in batches, and the batch at which each is passed. As much as a limit is no more.
+        for (warn, max, warned, ended) in [
+            (0, 0, None, None),
+            (3, 0, Some(4), None),
+            (0, 3, None, Some(4)),
+            (1, 5, Some(2), Some(6)),
+        ] {
+            let limits = ResultLimits { warn_bytes: warn * one, max_bytes: max * one };
+            let (mut count, warnings) = (Count::default(), Warnings::default());
+            let (mut warned_at, mut ended_at) = (None, None);
+            for number in 1..=8_u64 {
+                let added = limits.add(&batch, &mut count, statement, &warnings);
+                if warned_at.is_none() && !warnings.all().is_empty() {
+                    warned_at = Some(number);
+                }
+                if let Err(error) = added {
+                    let size = format!("{} bytes after {} rows", number * one, number * 10);
+                    assert!(error.message.contains(&size), "{error}");
+                    ended_at = Some(number);
+                    break;
+                }
+            }
+            assert_eq!((warned_at, ended_at), (warned, ended), "{warn} and {max} batches");
+            let told: u64 = warnings.all().iter().map(|warning| warning.count).sum();
+            assert_eq!(told, u64::from(warned.is_some()), "{warn} and {max} batches");
+        }
+    }
+}

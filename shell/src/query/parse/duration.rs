@@ -45,3 +45,32 @@ pub fn duration_of_text(text: &str) -> Option<Duration> {
     }
     Some(Duration::from_nanos(all))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_unit_counts_as_long_as_it_is_and_all_are_added() {
+        const SECOND: u64 = 1_000_000_000;
+        for (text, ns) in [
+            ("1ns", 1),
+            ("2us", 2_000),
+            ("3µs", 3_000),
+            ("4ms", 4_000_000),
+            ("5s", 5 * SECOND),
+            ("6m", 360 * SECOND),
+            ("7h", 7 * 3600 * SECOND),
+            ("8d", 8 * 86_400 * SECOND),
+            ("1H30M", 5400 * SECOND),
+            ("1d1h1m1s1ms", 90_061 * SECOND + 1_000_000),
+            ("213503d", 213_503 * 86_400 * SECOND),
+        ] {
+            assert_eq!(duration_of_text(text), Some(Duration::from_nanos(ns)), "{text}");
+        }
+        let wrong = ["5", "s", "5 s", "-5s", "1.5s", "5x", "1m30", "213504d", "106752d106752d"];
+        for text in wrong.into_iter().chain(["18446744073709551616ns"]) {
+            assert_eq!(duration_of_text(text), None, "{text}");
+        }
+    }
+}

@@ -60,3 +60,50 @@ impl FirstRows {
         self.key.iter().map(value).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::arrow::array::{AsArray, Int32Array};
+    use datafusion::arrow::datatypes::Int32Type;
+
+    use super::*;
+
+    /// A batch `a | number | b` of rows of partitions `(a, b)`, numbered from `first` on.
+    fn batch(partitions: &[(i32, i32)], first: usize) -> RecordBatch {
+        let ints = |of: &dyn Fn(usize) -> i32| {
+            Arc::new((0..partitions.len()).map(|at| Some(of(at))).collect::<Int32Array>())
+                as ArrayRef
+        };
+        RecordBatch::try_from_iter([
+            ("a", ints(&|at| partitions[at].0)),
+            ("number", ints(&|at| (first + at) as i32)),
+            ("b", ints(&|at| partitions[at].1)),
+        ])
+        .unwrap()
+    }
+
+    /// A partition may begin, end and go on at the border of a batch, full or not.
+    #[test]
+    fn the_first_rows_of_a_partition_are_the_same_however_batches_cut_it() {
+        let rows = [1, 1, 1, 2, 3, 3, 4, 5, 5, 5, 5, 6];
+        let rows = rows.map(|number| (number / 2, number % 2));
+        for limit in 1..=5 {
+            let before = |at: usize| (0..at).filter(|earlier| rows[*earlier] == rows[at]).count();
+            let wanted: Vec<i32> =
+                (0..rows.len()).filter(|at| before(*at) < limit).map(|at| at as i32).collect();
+            for size in 1..=rows.len() {
+                let mut first_rows = FirstRows::new(vec![0, 2], limit);
+                let mut found: Vec<i32> = Vec::new();
+                for (at, part) in rows.chunks(size).enumerate() {
+                    // A filter may leave nothing of a batch.
+                    assert_eq!(first_rows.of(&batch(&[], 0)).unwrap().num_rows(), 0);
+                    let kept = first_rows.of(&batch(part, at * size)).unwrap();
+                    found.extend(kept.column(1).as_primitive::<Int32Type>().values().iter());
+                }
+                assert_eq!(found, wanted, "{limit} rows of each, batches of {size}");
+            }
+        }
+    }
+}

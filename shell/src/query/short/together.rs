@@ -69,3 +69,65 @@ fn gathered(
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{ArrayRef, AsArray, Int32Array};
+    use datafusion::arrow::datatypes::Int32Type;
+
+    use super::*;
+
+    type Batches = Vec<Result<RecordBatch>>;
+
+    /// Batches of so many rows, which are numbered through.
+    fn numbered(lengths: &[i32]) -> Batches {
+        let mut next = 0;
+        let batch = |&length: &i32| {
+            let rows = next..next + length;
+            next += length;
+            let column = Arc::new(Int32Array::from_iter_values(rows)) as ArrayRef;
+            Ok(RecordBatch::try_from_iter([("n", column)]).unwrap())
+        };
+        lengths.iter().map(batch).collect()
+    }
+
+    /// What comes out of what reads give.
+    async fn out(batches: Batches) -> Batches {
+        let Some(Ok(one)) = numbered(&[1]).pop() else { panic!("it is one batch") };
+        gathered(stream::iter(batches).boxed(), one.schema()).collect().await
+    }
+
+    #[tokio::test]
+    async fn small_answers_share_a_batch_and_keep_their_order() {
+        for (lengths, wanted) in [
+            (&[5][..], &[5][..]),
+            (&[], &[]),
+            (&[1023, 1, 7], &[1024, 7]),
+            (&[1023, 0, 2, 3], &[1025, 3]),
+            (&[4000, 1, 1], &[4000, 2]),
+        ] {
+            let batches: Result<Vec<_>> = out(numbered(lengths)).await.into_iter().collect();
+            let batches = batches.unwrap();
+            let found: Vec<i32> = batches.iter().map(|batch| batch.num_rows() as i32).collect();
+            assert_eq!(found, wanted, "{lengths:?}");
+            let rows = batches.iter().flat_map(|batch| {
+                batch.column(0).as_primitive::<Int32Type>().values().iter().copied()
+            });
+            let count: i32 = lengths.iter().sum();
+            assert!(rows.eq(0..count), "{lengths:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_read_that_fails_ends_the_answer_with_its_error() {
+        for failing in 0..=5 {
+            // Those behind it are well.
+            let mut batches = numbered(&[600; 5]);
+            batches.insert(failing, Err(QueryError::invalid("a read failed")));
+            let mut answers = out(batches).await;
+            let last = answers.pop().expect("an error is no end");
+            assert_eq!(last.unwrap_err().message, "a read failed", "behind {failing} reads");
+            assert!(answers.iter().all(|answer| answer.is_ok()), "behind {failing} reads");
+        }
+    }
+}

@@ -84,6 +84,41 @@ fn types_stand_within_types() {
 }
 
 #[test]
+fn types_have_the_names_of_other_databases_too() {
+    let text = "CREATE TABLE t (a integer PRIMARY KEY, b bool, c real, d numeric, e numeric(5), \
+                f DECIMAL(38, 38), g varchar(10), h string, i decimal, j text(3), k DOUBLE, \
+                l Varchar)";
+    assert_eq!(
+        types(&own::<CreateTable>(text)),
+        [
+            "int",
+            "boolean",
+            "float",
+            "decimal(38, 10)",
+            "decimal(5, 0)",
+            "decimal(38, 38)",
+            "text",
+            "text",
+            "decimal(38, 10)",
+            "text",
+            "double",
+            "text",
+        ]
+    );
+    for ty in [
+        "decimal(5, 6)",
+        "decimal(0)",
+        "decimal(5, -1)",
+        "numeric(5, 2, 1)",
+        "varchar(1, 2)",
+        "double(3)",
+    ] {
+        let error = error(&format!("CREATE TABLE t (a int PRIMARY KEY, b {ty})"));
+        assert!(error.message.contains("does not take these arguments"), "{ty}: {error}");
+    }
+}
+
+#[test]
 fn create_table_in_all_its_parts() {
     let text = "create table IF NOT EXISTS Ks.\"T\" (a int, b varchar, c timestamp, d decimal(9,2), \
                 e double precision static, PRIMARY KEY ((a, b), c)) \
@@ -242,6 +277,31 @@ fn the_other_statements() {
     }
     let capacity = own::<AlterCache>("ALTER CACHE SET CAPACITY = '512 KiB'");
     assert!(matches!(*capacity, AlterCache::Capacity(524_288)));
+}
+
+#[test]
+fn a_size_has_a_unit_of_a_thousand_or_of_1024() {
+    for (size, bytes) in [
+        ("4096", 4096),
+        ("'5 b'", 5),
+        ("'6k'", 6 << 10),
+        ("7 KiB", 7 << 10),
+        ("'8 KB'", 8_000),
+        ("'9m'", 9 << 20),
+        ("10 MiB", 10 << 20),
+        ("'11MB'", 11_000_000),
+        ("'2g'", 2 << 30),
+        ("3 GiB", 3 << 30),
+        ("' 4 gb '", 4_000_000_000),
+    ] {
+        let alter = own::<AlterCache>(&format!("ALTER CACHE SET CAPACITY = {size}"));
+        let AlterCache::Capacity(found) = &*alter else { panic!("{size}") };
+        assert_eq!(*found, bytes, "{size}");
+    }
+    for size in ["'1 TiB'", "''", "'KiB'", "-1", "'1.5 MiB'", "'99999999999 GiB'"] {
+        let error = error(&format!("ALTER CACHE SET CAPACITY = {size}"));
+        assert!(error.message.ends_with("is no size"), "{size}: {error}");
+    }
 }
 
 #[test]

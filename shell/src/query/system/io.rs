@@ -90,3 +90,40 @@ pub async fn columns(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
     columns.extend(TIMES.iter().map(|(_, of)| number(*of)));
     Ok(columns)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_figure_of_a_class_has_its_own_name_and_the_unit_of_that() {
+        let stats = ClassStats {
+            queued: 1,
+            in_disk: 2,
+            reads: 3,
+            read_bytes: 4,
+            writes: 5,
+            written_bytes: 6,
+            split: 7,
+            cancelled: 8,
+            delay_ns: 9_500_000_000,
+            execution_ns: 10_500_000_000,
+            starved_ns: 11_500_000_000,
+            disk_seconds: 12.5,
+            recent_requests: 13.5,
+            recent_delay_us: 14.5,
+            recent_execution_us: 15.5,
+            recent_disk_share: 16.5,
+        };
+        let count = |(name, of): &(&str, CountOf)| format!("{name}={}", of(&stats));
+        let number = |(name, of): &(&str, NumberOf)| format!("{name}={}", of(&stats));
+        let counts = PRESENT.iter().chain(&COUNTS).map(count);
+        let numbers = RECENT.iter().chain(&OF_DISK).chain(&TIMES).map(number);
+        assert_eq!(
+            counts.chain(numbers).collect::<Vec<_>>().join(" "),
+            "queued=1 in_disk=2 reads=3 read_bytes=4 writes=5 written_bytes=6 split=7 cancelled=8 \
+             per_second=13.5 delay_us=14.5 execution_us=15.5 disk_share=16.5 disk_s=12.5 \
+             waited_s=9.5 executed_s=10.5 starved_s=11.5"
+        );
+    }
+}

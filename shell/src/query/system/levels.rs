@@ -48,3 +48,24 @@ pub async fn columns(database: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
     columns.extend(COUNTS.iter().map(|(_, of)| column(of)));
     Ok(columns)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_count_of_a_service_level_has_its_own_name() {
+        let status = LevelStatus {
+            running: 1,
+            queued: 2,
+            aside: 3,
+            memory_bytes: 4,
+            admitted: 5,
+            refused: 6,
+            killed: 7,
+        };
+        let told = COUNTS.map(|(name, of)| format!("{name}={}", of(&status))).join(" ");
+        let wanted = "running=1 queued=2 aside=3 memory_bytes=4 admitted=5 refused=6 killed=7";
+        assert_eq!(told, wanted);
+    }
+}

@@ -694,6 +694,8 @@ fn rounded(ratio: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_engine::policy::admission::Shedding;
+
     use super::*;
 
     #[test]
@@ -706,6 +708,35 @@ mod tests {
         assert_eq!(stalls_of(&all, 0), (1, 10));
         assert_eq!(stalls_of(&all, 1), (5, 70));
         assert_eq!(stalls_of(&all, 3), (0, 0));
+    }
+
+    /// Counts stand side by side, all of one type.
+    #[test]
+    fn each_count_of_a_row_cache_has_its_own_name() {
+        let stats = RowCacheStats {
+            partitions: 1,
+            rows: 2,
+            dummies: 3,
+            bytes: 4,
+            reads: 5,
+            partition_hits: 6,
+            partition_misses: 7,
+            row_hits: 8,
+            gaps_read: 9,
+            insertions: 10,
+            rows_merged: 11,
+            rows_dropped: 12,
+            evictions: 13,
+            partition_evictions: 14,
+            mispopulations: 15,
+        };
+        let told = ROW_CACHE_COUNTS.map(|(name, of)| format!("{name}={}", of(&stats))).join(" ");
+        assert_eq!(
+            told,
+            "partitions=1 rows=2 dummies=3 bytes=4 reads=5 partition_hits=6 partition_misses=7 \
+             row_hits=8 gaps_read=9 insertions=10 rows_merged=11 rows_dropped=12 evictions=13 \
+             partition_evictions=14 mispopulations=15"
+        );
     }
 
     /// Writes that were only slowed must not look like writes that were stopped.
@@ -727,5 +758,34 @@ mod tests {
             ("commitlog_stopped_writes", 4),
         ];
         assert_eq!(log_figures(&log), wanted);
+    }
+
+    #[test]
+    fn each_count_of_a_class_of_work_has_its_own_name() {
+        let shedding = Shedding { per_mille: 9, wait_ms_max: 10 };
+        let status = ClassStatus {
+            running: 1,
+            queued: 2,
+            aside: 3,
+            memory_bytes: 4,
+            running_max: 5,
+            memory_bytes_max: 6,
+            queued_max: 7,
+            wait_us_max: 8,
+            shedding,
+            arrived: 11,
+            admitted: 12,
+            refused: 13,
+            shed: 14,
+            p50_us: 15,
+            p99_us: 16,
+        };
+        let told = ADMISSION_COUNTS.map(|(name, of)| format!("{name}={}", of(&status))).join(" ");
+        assert_eq!(
+            told,
+            "running=1 queued=2 aside=3 memory_bytes=4 running_max=5 memory_bytes_max=6 \
+             queued_max=7 wait_us_max=8 shed_per_mille=9 shed_wait_ms=10 arrived=11 admitted=12 \
+             refused=13 shed=14 p50_us=15 p99_us=16"
+        );
     }
 }

@@ -8,7 +8,7 @@ use datafusion::arrow::util::pretty::pretty_format_batches;
 
 use super::World;
 use crate::query::prepared::Plans;
-use crate::query::{Description, Prepared, Result, Session, split};
+use crate::query::{Caller, Description, ErrorKind, Prepared, Result, Session, split};
 
 fn prepare(session: &Session, text: &str) -> Prepared {
     session.prepare(split(text).unwrap().remove(0), &session.keyspace())
@@ -138,6 +138,35 @@ async fn settings_and_keyspaces_keep_plans_apart() {
 
 /// Whoever runs it, and whatever USE said meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_is_as_it_began_until_its_client_sets_something() {
+    let world = World::new().await;
+    world.run("CREATE KEYSPACE other").await;
+    world.run("SET tidegate.result_warn_bytes = 10").await;
+    let own = || world.session.apart("default", "client");
+    let is_plain = |session: &Session| session.is_plain(&world.session, "default");
+    assert!(is_plain(&own()) && !own().is_plain(&world.session, "other"));
+    for (text, back) in [("USE other", "USE default"), ("TRACING ON", "TRACING OFF")] {
+        let session = own();
+        session.execute(text).await.unwrap();
+        assert!(!is_plain(&session), "{text}");
+        session.execute(back).await.unwrap();
+        assert!(is_plain(&session), "{back}");
+    }
+    let (one, two) = (own(), own());
+    for session in [&one, &two] {
+        session.execute("SET tidegate.slow_query_ms = 5").await.unwrap();
+        assert!(!is_plain(session));
+    }
+    assert!(!one.is_plain(&two, "default"), "each may have set something else");
+    // It is told of what happened, which another session would not know.
+    let warned = own();
+    let large = warned.execute("SELECT 'a text of more than ten bytes' AS x").await.unwrap();
+    large.collect().await.unwrap();
+    assert!(!is_plain(&warned));
+    assert!(is_plain(&own()), "what others set is theirs");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_prepared_write_goes_to_the_keyspace_of_its_preparation() {
     let world = World::new().await;
     for text in [
@@ -255,4 +284,35 @@ async fn a_query_with_many_rows_of_parameters_answers_in_their_order() {
     let zero = rows(vec![ints(&[Some(3), Some(0)]), texts]);
     let failed = answer(&world.session, &prepared, Some(&zero)).await;
     assert!(failed.to_lowercase().contains("zero"), "{failed}");
+}
+
+/// A caller without rights is told nothing by what others had planned.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_caller_had_planned_is_described_to_no_other_without_a_right() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k int PRIMARY KEY, v int)").await;
+    world.run("INSERT INTO t VALUES (1, 5)").await;
+    world.run("CREATE ROLE ann WITH LOGIN = true").await;
+    let ann = world.session.apart("default", "ann").of_caller(Caller::Role("ann".into()));
+    let bound = rows(vec![ints(&[Some(1)])]);
+    for text in [
+        "SELECT v + $1 FROM t",
+        "SELECT v FROM t WHERE k + 0 = $1",
+        "INSERT INTO t (k, v) SELECT v, $1 FROM t",
+    ] {
+        let prepared = prepare(&world.session, text);
+        world.session.describe_prepared(&prepared, Some(&bound)).await.unwrap();
+        world.session.parameters_of(&prepared).await.unwrap();
+        let ran = world.session.run_prepared(&prepared, Some(&bound)).await;
+        assert!(ran.is_ok(), "{text}");
+        let refused = [
+            ann.describe_prepared(&prepared, Some(&bound)).await.map(drop),
+            ann.describe_prepared(&prepared, None).await.map(drop),
+            ann.parameters_of(&prepared).await.map(drop),
+            ann.run_prepared(&prepared, Some(&bound)).await.map(drop),
+        ];
+        for refused in refused {
+            assert_eq!(refused.unwrap_err().kind, ErrorKind::Denied, "{text}");
+        }
+    }
 }

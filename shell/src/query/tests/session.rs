@@ -717,3 +717,22 @@ async fn parameters_stand_in_branches_of_unions() {
         assert_eq!(found.join(" "), wanted, "{text}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_several_statements_none_is_run_behind_one_that_fails() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k int PRIMARY KEY, v int); INSERT INTO t VALUES (1, 0)").await;
+    for failing in [
+        "SELECT nothing FROM t",
+        // It fails while its rows come.
+        "SELECT 6 / v FROM t",
+        "INSERT INTO t VALUES (NULL, 1)",
+        "UPDATE t SET v = 1 WHERE v = 0",
+        "DROP TABLE nothing",
+    ] {
+        let text = format!("INSERT INTO t VALUES (2, 2); {failing}; INSERT INTO t VALUES (3, 3)");
+        world.error(&text).await;
+        assert_eq!(world.column("SELECT k FROM t ORDER BY k").await, ["1", "2"], "{failing}");
+        world.run("DELETE FROM t WHERE k = 2").await;
+    }
+}

@@ -251,6 +251,34 @@ fn runs_are_known_after_a_restart() {
     });
 }
 
+/// Each SSTable, and the run that it is a fragment of.
+async fn run_of_each(world: &World) -> BTreeSet<(u64, u64)> {
+    let reports = world.database.sstable_report().await.unwrap();
+    reports.iter().map(|report| (report.status.info.generation, report.status.run)).collect()
+}
+
+#[test]
+fn fragments_are_of_their_runs_after_every_restart() {
+    let disk = SimulatedDisk::new(21);
+    let wanted = run(async {
+        let world = open(&disk).await;
+        some_runs(&world, 40).await;
+        let wanted = run_of_each(&world).await;
+        world.database.close().await.unwrap();
+        wanted
+    });
+    let runs: BTreeSet<u64> = wanted.iter().map(|(_, run)| *run).collect();
+    assert_eq!(runs.len(), RUNS as usize, "{wanted:?}");
+    assert!(wanted.len() >= 4 * runs.len(), "{wanted:?} are too few fragments");
+    for restart in 1..3 {
+        run(async {
+            let world = open_at(&disk, LATER_US).await;
+            assert_eq!(run_of_each(&world).await, wanted, "restart {restart}");
+            world.database.close().await.unwrap();
+        });
+    }
+}
+
 #[test]
 fn a_full_disk_ends_a_merge_of_runs_between_two_steps() {
     let (base, wanted, inputs) = disk_of_runs(60);

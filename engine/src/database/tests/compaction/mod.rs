@@ -1,9 +1,11 @@
 //! Compactions of a whole database: what is left on the disk whenever the power goes, what may be
 //! purged, and who meets them.
 
+mod cancelled;
 mod incremental;
 mod resharding;
 mod shapes;
+mod told;
 
 use std::collections::BTreeSet;
 use std::path::Path;

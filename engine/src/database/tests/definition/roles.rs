@@ -198,3 +198,33 @@ async fn a_catalog_with_roles_is_none_that_builds_without_them_open() {
     assert_eq!(format(), "4");
     database.close().await.unwrap();
 }
+
+#[tokio::test]
+async fn what_was_granted_on_a_keyspace_goes_with_it_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open_in(&directory).await;
+    for role in ["ann", "bob"] {
+        database.create_role(role, RoleOptions::default(), false).await.unwrap();
+    }
+    let select = [Permission::Select];
+    for keyspace in ["k", "kk"] {
+        database.create_keyspace(keyspace, false).await.unwrap();
+        database.grant(&select, &Resource::keyspace(keyspace), "ann").await.unwrap();
+    }
+    database.grant(&select, &Resource::AllKeyspaces, "bob").await.unwrap();
+    database.drop_keyspace("k", false).await.unwrap();
+    database.close().await.unwrap();
+
+    let database = open_in(&directory).await;
+    database.create_keyspace("k", false).await.unwrap();
+    database.create_table(table("k", "t"), false).await.unwrap();
+    let may = |role: &str, resource: &Resource| {
+        database.catalog().roles().may(role, Permission::Select, resource)
+    };
+    for gone in [Resource::keyspace("k"), Resource::table("k", "t")] {
+        assert!(!may("ann", &gone), "{gone}: the next keyspace of this name is another one");
+        assert!(may("bob", &gone), "{gone}: it is one of all");
+    }
+    assert!(may("ann", &Resource::keyspace("kk")));
+    database.close().await.unwrap();
+}

@@ -10,8 +10,10 @@ use super::failing_disk::{FailingDisk, WAITS, failing_at};
 use super::log_limit::{SEGMENT_BYTES, log_bytes, open, open_at, run};
 use super::*;
 use crate::clock::{Clock, SimulatedClock};
+use crate::commitlog::Recovery;
 use crate::disk::{AlignedBuffer, Disk, OpenOptions, SimulatedDisk, read_file};
 use crate::error::Error;
+use crate::runtime::{ShardContext, SimulatedTimer};
 
 const MEMTABLE_BYTES: usize = 32 << 10;
 
@@ -174,7 +176,7 @@ async fn check_next_one_waits(memtable_bytes: usize, rows: i32, wanted: impl Fn(
         tokio::task::yield_now().await;
     }
     let mut at = 0;
-    let waiting = loop {
+    let mut waiting = loop {
         let mut write = Box::pin(many(&t, at));
         match unless_it_waits(&mut write).await {
             Some(written) => written.unwrap(),
@@ -184,7 +186,8 @@ async fn check_next_one_waits(memtable_bytes: usize, rows: i32, wanted: impl Fn(
         assert!(at < 10_000, "nothing stops the writer");
     };
     met.set(None);
-    waiting.await.unwrap();
+    let written = unless_it_waits(&mut waiting).await;
+    written.expect("it waits though files can be made again").unwrap();
     assert_eq!(count_rows(&database, &t, "a").await.unwrap(), (at + rows) as usize);
 }
 
@@ -282,6 +285,40 @@ fn what_was_set_aside_goes_when_the_log_had_it_and_its_number_is_never_given_aga
             assert_eq!(count_rows(&database, &t, "a").await.unwrap(), 5);
         });
     }
+}
+
+async fn open_recovering(disk: &SimulatedDisk, recovery: Recovery) -> Database {
+    let clock = SimulatedClock::new(1_700_000_000_000_000);
+    let timer = Rc::new(SimulatedTimer::new(clock.clone()));
+    let context = ShardContext::new((0, 1), disk.shared(), clock.clone(), timer, 5);
+    let options = Options {
+        commitlog_segment_bytes: SEGMENT_BYTES,
+        recovery,
+        clock,
+        ..Options::new(Path::new("/db"))
+    };
+    Database::open_local(options, vec![context]).await.unwrap()
+}
+
+/// The log had all of it, and is read no more: then it is the only one that has.
+#[test]
+fn what_was_set_aside_stays_when_a_part_of_the_log_is_left_out() {
+    run(async {
+        let (disk, t, folder, unnamed) = with_unnamed().await;
+        let log = Path::new("/db/commitlog/0-of-1");
+        for entry in disk.list(log).await.unwrap() {
+            disk.remove(&log.join(entry.name)).await.unwrap();
+        }
+        for recovery in [Recovery::SkipDamagedLog, Recovery::Refuse] {
+            let database = open_recovering(&disk, recovery).await;
+            assert_eq!(count_rows(&database, &t, "a").await.unwrap(), 1, "{recovery:?}");
+            database.close().await.unwrap();
+            let lost = disk.list(&folder.join("lost")).await.unwrap();
+            let prefix = format!("me-{unnamed}-big-");
+            assert!(lost.len() > 5, "{recovery:?}: {lost:?}");
+            assert!(lost.iter().all(|entry| entry.name.starts_with(&prefix)), "{lost:?}");
+        }
+    });
 }
 
 #[test]

@@ -11,6 +11,7 @@ use super::*;
 use crate::clock::SimulatedClock;
 use crate::commitlog::{Commitlog, CommitlogOptions, Durability};
 use crate::disk::{Access, AlignedBuffer, Disk, Faults, OpenOptions, SimulatedDisk};
+use crate::error::Error;
 use crate::runtime::{ShardContext, SimulatedTimer};
 
 async fn open(disk: &Rc<dyn Disk>, shards: u32) -> Database {
@@ -223,7 +224,7 @@ fn a_full_disk_is_forgotten_when_somebody_else_has_flushed() {
             for many in later {
                 own.apply_many(many).await?;
             }
-            Ok::<(), crate::error::Error>(())
+            Ok::<(), Error>(())
         });
         for _ in 0..10_000 {
             tokio::task::yield_now().await;
@@ -233,5 +234,99 @@ fn a_full_disk_is_forgotten_when_somebody_else_has_flushed() {
         writer.await.unwrap().unwrap();
         assert_eq!(count_rows(&database, &t, "b").await.unwrap(), 800);
         database.close().await.unwrap();
+    });
+}
+
+/// Writes to a table until it takes no more; returns how many rows were acknowledged, and why no
+/// more are.
+async fn fill(database: &Database, schema: &SchemaRef) -> (usize, Error) {
+    for first in (0..10_000).step_by(50) {
+        // Many at a time take few blocks of the log.
+        let many = (first..first + 50).map(|row| insert(schema, "a", row, 1, 1));
+        if let Err(error) = database.apply_many(many.collect()).await {
+            return (first as usize, error);
+        }
+    }
+    panic!("nothing stops the writer of {}", schema.name);
+}
+
+/// One that cannot be flushed stops itself alone. Of many the memory is that of all.
+#[test]
+fn many_tables_that_cannot_be_flushed_stop_every_writer_with_their_names() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let is_stuck = |path: &Path| {
+            let text = path.to_string_lossy();
+            text.contains("/stuck") && text.ends_with("Data.db")
+        };
+        let (failing, met) = failing_at(disk.shared(), is_stuck);
+        // The log has room for all of it.
+        let open = |disk| {
+            super::log_limit::open_within(disk, (32 << 10, 256 << 20), 1_700_000_000_000_000)
+        };
+        let database = open(failing).await;
+        let create = |name: &str| {
+            let schema = TableSchema { name: name.into(), ..definition() };
+            database.create_table(schema, false)
+        };
+        let fine = create("fine").await.unwrap();
+        let mut stuck = Vec::new();
+        for name in ["stuck0", "stuck1", "stuck2", "stuck3"] {
+            stuck.push(create(name).await.unwrap());
+        }
+        met.set(Some(5));
+        let (told, error) = fill(&database, &stuck[0]).await;
+        assert!(matches!(error, Error::Unavailable(_)), "{error}");
+        database.apply(insert(&fine, "a", 1, 1, 1)).await.unwrap();
+        for schema in &stuck[1..] {
+            fill(&database, schema).await;
+        }
+        let refused = database.apply(insert(&fine, "a", 2, 1, 1)).await.unwrap_err();
+        let text = refused.to_string();
+        assert!(matches!(refused, Error::Overloaded(_)) && refused.is_retryable(), "{text}");
+        assert!(text.contains("mend or drop") && text.contains("default.stuck0"), "{text}");
+        assert!(!text.contains("fine"), "{text}");
+        assert_eq!(count_rows(&database, &fine, "a").await.unwrap(), 1, "reads go on");
+        assert!(count_rows(&database, &stuck[0], "a").await.unwrap() >= told);
+        for schema in &stuck[1..] {
+            database.drop_table("default", &schema.name, false).await.unwrap();
+        }
+        database.apply(insert(&fine, "a", 2, 1, 1)).await.unwrap();
+        met.set(None);
+        database.close().await.unwrap();
+        let again = open(disk.shared()).await;
+        assert_eq!(count_rows(&again, &fine, "a").await.unwrap(), 2);
+        assert!(count_rows(&again, &stuck[0], "a").await.unwrap() >= told);
+        again.close().await.unwrap();
+    });
+}
+
+/// The first shard has something that it cannot write to disk.
+#[test]
+fn each_shard_is_closed_whatever_another_one_answers() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let database = open(&disk.shared(), 2).await;
+        let t = database.create_table(definition(), false).await.unwrap();
+        let pk_of = |shard: u32| {
+            let mut names = (0..).map(|number: i32| number.to_string());
+            names.find(|name| database.shard_of(&key(&t, name)) == shard).unwrap()
+        };
+        let (first, second) = (pk_of(0), pk_of(1));
+        database.apply(insert(&t, &first, 1, 1, 1)).await.unwrap();
+        let folder = PathBuf::from(format!("/db/data/default/t-{}", t.id.hex()));
+        disk.set_read_only(Some(&folder));
+        let error = database.close().await.unwrap_err().to_string();
+        assert!(error.contains("Permission denied"), "{error}");
+        for pk in [&first, &second] {
+            let late = database.apply(insert(&t, pk, 2, 2, 2)).await;
+            assert!(matches!(late, Err(Error::Closed)), "{late:?}");
+        }
+        disk.set_read_only(None);
+        let again = open(&disk.shared(), 2).await;
+        for (pk, wanted) in [(&first, 1), (&second, 0)] {
+            assert_eq!(count_rows(&again, &t, pk).await.unwrap(), wanted);
+        }
+        again.close().await.unwrap();
     });
 }

@@ -24,12 +24,21 @@ pub(super) async fn open(disk: Rc<dyn Disk>, memtable_bytes: usize) -> Database 
 
 /// A database of one shard on a disk, whose time goes by itself from `start_us` on.
 pub(super) async fn open_at(disk: Rc<dyn Disk>, memtable_bytes: usize, start_us: i64) -> Database {
+    open_within(disk, (memtable_bytes, LIMIT), start_us).await
+}
+
+/// The same with another limit of the log.
+pub(super) async fn open_within(
+    disk: Rc<dyn Disk>,
+    (memtable_bytes, commitlog_bytes): (usize, usize),
+    start_us: i64,
+) -> Database {
     let clock = SimulatedClock::new(start_us);
     let (timer, _) = SimulatedTimer::passing(clock.clone(), TURNS_PER_MS);
     let context = ShardContext::new((0, 1), disk, clock.clone(), Rc::new(timer), 5);
     let options = Options {
         commitlog_segment_bytes: SEGMENT_BYTES,
-        commitlog_bytes: LIMIT,
+        commitlog_bytes,
         memtable_bytes,
         clock,
         ..Options::new(Path::new("/db"))

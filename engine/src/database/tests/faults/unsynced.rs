@@ -164,3 +164,28 @@ fn an_edit_that_could_not_be_synced_is_made_durable_by_the_next_start() {
         });
     }
 }
+
+/// A start goes by the catalog that it reads: a power cut later must not bring another one.
+#[test]
+fn a_catalog_whose_name_could_not_be_synced_is_made_durable_by_the_next_start() {
+    for seed in 0..20 {
+        run(async move {
+            let disk = SimulatedDisk::new(seed);
+            let is_root = |path: &Path| path == Path::new("/db");
+            let (unsynced, is_failing) = Unsynced::shared(&disk, is_root);
+            let database = open(unsynced, MEMTABLE_BYTES).await;
+            let t = database.create_table(definition(), false).await.unwrap();
+            database.apply(insert(&t, "a", 1, 1, 1)).await.unwrap();
+            is_failing.set(true);
+            // One without the table has the name for a moment, then the one before has it again.
+            let dropped = database.drop_table("default", "t", false).await;
+            assert!(matches!(dropped, Err(Error::Unavailable(_))), "{dropped:?}");
+            // The process ends, and the machine goes on.
+            drop(database);
+            let again = open(disk.shared(), MEMTABLE_BYTES).await;
+            again.apply(insert(&t, "a", 2, 1, 1)).await.unwrap();
+            let last = open(disk.power_cut().shared(), MEMTABLE_BYTES).await;
+            assert_eq!(count_rows(&last, &t, "a").await.unwrap(), 2, "seed {seed}");
+        });
+    }
+}

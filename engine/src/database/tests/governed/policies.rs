@@ -88,6 +88,37 @@ async fn a_policy_is_swapped_while_the_database_serves() {
 }
 
 #[tokio::test]
+async fn a_snapshot_has_the_policies_though_the_database_drops_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let (root, snap) = (directory.path().join("db"), directory.path().join("snap"));
+    let database = Database::open(options(&root)).await.unwrap();
+    let schema = database.create_table(definition(), false).await.unwrap();
+    database.apply(insert(&schema, "a", 1, 7, 1)).await.unwrap();
+    for (name, file) in [("sieve", "sieve"), ("lru_wasm", "lru")] {
+        database.create_policy(name, component(file), vec![], None).await.unwrap();
+    }
+    database.set_cache_policy(Some("sieve")).await.unwrap();
+    database.snapshot(&snap).await.unwrap();
+    database.set_cache_policy(None).await.unwrap();
+    for name in ["sieve", "lru_wasm"] {
+        database.drop_policy(name, false).await.unwrap();
+    }
+    database.close().await.unwrap();
+
+    let copy = Database::open(options(&snap)).await.unwrap();
+    assert_eq!(count_rows(&copy, &schema, "a").await.unwrap(), 1);
+    let is_active = async |name: &str| {
+        let reports = copy.policies().await.unwrap();
+        let report = reports.into_iter().find(|report| report.name == name).unwrap();
+        assert_eq!((report.state.as_str(), report.last_failure), ("active", None), "{name}");
+    };
+    is_active("sieve").await;
+    copy.set_cache_policy(Some("lru_wasm")).await.unwrap();
+    is_active("lru_wasm").await;
+    copy.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_policy_that_cannot_be_brought_back_says_so_and_can_be_dropped() {
     let directory = tempfile::tempdir().unwrap();
     let database = Database::open(options(directory.path())).await.unwrap();

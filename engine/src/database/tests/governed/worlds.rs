@@ -203,6 +203,29 @@ async fn one_hot_partition_is_limited_in_reads_and_writes_apart() {
     database.close().await.unwrap();
 }
 
+/// A batch was let in as a whole: one of which a part is refused would be there in part.
+#[tokio::test]
+async fn parts_of_a_logged_batch_pass_the_limits_of_their_partitions() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = SimulatedClock::new(1_700_000_000_000_000);
+    let opening = Options { clock, ..options(directory.path()) };
+    let database = Database::open(opening).await.unwrap();
+    let schema = database.create_table(limited(None, Some(5)), false).await.unwrap();
+    let refused = refused(&database, &schema, "hot", 400, true).await;
+    assert!(refused > 300, "the partition is far beyond its limit: {refused}");
+    let before = database.rate_report().await.unwrap()[0].clone();
+    for at in 1000..1020 {
+        let parts = ["cold", "hot"].map(|name| insert(&schema, name, at, 1, 1));
+        database.apply_logged(parts.into()).await.unwrap();
+    }
+    let after = database.rate_report().await.unwrap()[0].clone();
+    assert_eq!(after.writes_refused, before.writes_refused);
+    assert_eq!(count_rows(&database, &schema, "cold").await.unwrap(), 20);
+    let hot = 400 - refused as usize + 20;
+    assert_eq!(count_rows(&database, &schema, "hot").await.unwrap(), hot);
+    database.close().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_component_decides_beyond_the_limit() {
     let directory = tempfile::tempdir().unwrap();

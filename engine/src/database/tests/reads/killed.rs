@@ -1,5 +1,7 @@
 //! Reads under way: who sees them, whose part they take, and who ends them.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::*;
 use crate::admission::{LevelOptions, ReadState};
 use crate::commitlog::Durability;
@@ -44,5 +46,55 @@ async fn a_read_is_seen_with_its_level_and_ends_when_somebody_kills_it() {
     assert_eq!((status.running, status.aside, status.memory_bytes), (0, 0, 0));
     let gone = database.kill_read(report.number).await;
     assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+    database.close().await.unwrap();
+}
+
+/// Each shard numbers its own reads; the database tells them apart.
+#[tokio::test]
+async fn of_reads_on_several_shards_the_one_ends_whose_number_is_given() {
+    const SHARDS: u32 = 3;
+    const ROWS: i32 = 10_000;
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options {
+        durability: Durability::None,
+        shards: Some(SHARDS),
+        ..Options::new(directory.path())
+    };
+    let database = Database::open(options).await.unwrap();
+    let schema = database.create_table(definition(), false).await.unwrap();
+    database.create_service_level("bulk", LevelOptions::default(), false).await.unwrap();
+    let level = database.catalog().service_level("bulk").unwrap().id;
+    let mut reads = Vec::new();
+    for shard in 0..SHARDS {
+        let mut names = (0..).map(|number: i32| number.to_string());
+        let pk = names.find(|pk| database.shard_of(&key(&schema, pk)) == shard).unwrap();
+        let many = (0..ROWS).map(|at| insert(&schema, &pk, at, 1, 1)).collect();
+        database.apply_many(many).await.unwrap();
+        let scan = Scan::new(&schema).partition(key(&schema, &pk)).level(level);
+        let mut read = database.scan(scan);
+        let first = read.next().await.unwrap().unwrap();
+        reads.push((shard, read, first.num_rows()));
+    }
+    let reports = database.reads_report().await.unwrap();
+    let numbers: BTreeMap<u32, u64> =
+        reports.iter().map(|report| (report.shard, report.number)).collect();
+    let distinct: BTreeSet<u64> = numbers.values().copied().collect();
+    assert_eq!((reports.len(), numbers.len(), distinct.len()), (3, 3, 3), "{reports:?}");
+    let (name, _, status) = database.service_level_report().await.unwrap()[1].clone();
+    assert_eq!((&*name, status.admitted, status.running + status.aside), ("bulk", 3, 3));
+    database.kill_read(numbers[&1]).await.unwrap();
+    for (shard, mut read, mut rows) in reads {
+        let error = loop {
+            match read.next().await {
+                Some(Ok(batch)) => rows += batch.num_rows(),
+                Some(Err(error)) => break Some(error),
+                None => break None,
+            }
+        };
+        match shard {
+            1 => assert!(matches!(error, Some(Error::Unavailable(_))), "{error:?}"),
+            _ => assert!(error.is_none() && rows == ROWS as usize, "shard {shard}: {error:?}"),
+        }
+    }
     database.close().await.unwrap();
 }

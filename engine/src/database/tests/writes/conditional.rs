@@ -160,6 +160,29 @@ async fn conditions_are_judged_on_values_and_null_is_no_number() {
     database.close().await.unwrap();
 }
 
+/// Whichever of them fail, the first, the last or one between.
+#[tokio::test]
+async fn a_write_is_done_only_when_the_conditions_of_all_rows_hold() {
+    let (_directory, database, schema) = open(Durability::Sync).await;
+    for at in 0..3 {
+        database.apply(insert(&schema, "a", at, 5, 1)).await.unwrap();
+    }
+    for holding in 0..8_u32 {
+        let condition = |at: i32| {
+            let value = if holding & (1 << at) == 0 { 6 } else { 5 };
+            RowCondition { row: Some(ck(&schema, at)), condition: equals(value) }
+        };
+        let conditions = (0..3).map(condition).collect();
+        let mutation = insert(&schema, "a", 9, 7, database.timestamp_us());
+        let decision = write_if(&database, mutation, conditions).await.unwrap();
+        assert_eq!(decision.is_applied(), holding == 7, "those that hold: {holding:03b}");
+        assert_eq!(values_of(&decision), vec![Some(Value::BigInt(5)); 3]);
+        let found = count_rows(&database, &schema, "a").await.unwrap();
+        assert_eq!(found, 3 + usize::from(holding == 7), "those that hold: {holding:03b}");
+    }
+    database.close().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_static_row_is_looked_at_without_the_rows_beside_it() {
     let (_directory, database, schema) = open(Durability::Sync).await;

@@ -7,10 +7,14 @@ use std::sync::Arc;
 use futures::FutureExt;
 
 use super::*;
+use crate::access::{Permission, Resource, RoleOptions};
 use crate::clock::Random;
-use crate::database::{AttachProgress, Attachment, Import, ImportProgress, OnUnknown, Shard};
-use crate::error::Error;
+use crate::database::{
+    AttachProgress, Attachment, ColumnChange, Import, ImportProgress, OnUnknown, Shard, Snapshot,
+};
+use crate::error::{Error, Result};
 use crate::schema::OnCorruption;
+use crate::sstable::SstableName;
 
 const PARTITIONS: [&str; 3] = ["a", "b", "c"];
 const ROWS: i32 = 3000;
@@ -227,6 +231,87 @@ async fn a_table_whose_files_are_damaged_stays_in_no_shard() {
         assert!(refused.contains("-Data.db"), "{refused}");
         assert!(ours.catalog().table("default", "a").is_none());
         assert_eq!(tables(&ours).await, [1, 1], "{on_corruption:?}: no shard has it");
+    }
+    ours.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_attached_table_is_neither_changed_nor_dropped_but_detached() {
+    let (_theirs, theirs, schema) = open(2).await;
+    theirs.apply(insert(&schema, "a", 1, 7, 1)).await.unwrap();
+    let (_copy, files) = copied(&theirs).await;
+    theirs.close().await.unwrap();
+    let (_own, ours, _) = open(2).await;
+    let attached = ours.attach(attachment_of(&files)).await.unwrap().schema;
+    ours.create_role("ann", RoleOptions::default(), false).await.unwrap();
+    let says = |result: Result<()>, wanted: &str| {
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains(wanted), "{wanted}: {error}");
+    };
+    let drop_v = ColumnChange::Drop { columns: vec!["v".into()], if_exists: true, timestamp: None };
+    let resource = Resource::table("default", "a");
+    says(ours.drop_table("default", "a", true).await, "DETACH a takes it away");
+    says(ours.truncate_table("default", "a").await.map(drop), "DETACH a takes it away");
+    says(ours.alter_table("default", "a", |_| {}).await.map(drop), "options to ATTACH");
+    says(ours.alter_columns("default", "a", drop_v).await.map(drop), "ATTACH it with others");
+    says(ours.grant(&[Permission::Select], &resource, "ann").await, "grant on its keyspace");
+    says(ours.apply(insert(&attached, "a", 2, 7, 2)).await, "can only be read");
+    says(ours.compact(attached.id).await, "can only be read");
+    let same_name = TableSchema { name: "a".into(), ..definition() };
+    says(ours.create_table(same_name, false).await.map(drop), "exists");
+    says(ours.detach("default", "t").await, "default.t");
+    let whole = || read_of(&attached, "a", Slice::full(Direction::Forward), None);
+    assert_eq!(values(&ours, whole()).await, [7], "it is as it was");
+    let beside = tempfile::tempdir().unwrap();
+    let made = ours.snapshot(beside.path().join("snapshot")).await.unwrap();
+    assert_eq!(made, Snapshot { tables: 1, sstables: 0, bytes: 0 }, "it is in no snapshot");
+    ours.detach("default", "a").await.unwrap();
+    assert!(ours.catalog().table("default", "a").is_none());
+    assert!(ours.catalog().table("default", "t").is_some());
+    says(ours.detach("default", "a").await, "default.a");
+    // Its files are there, for whoever attaches them again.
+    let again = ours.attach(attachment_of(&files)).await.unwrap().schema;
+    assert_ne!(again.id, attached.id);
+    assert_eq!(count_rows(&ours, &again, "a").await.unwrap(), 1);
+    ours.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn of_a_directory_those_sstables_are_attached_that_are_named() {
+    let (_theirs, theirs, schema) = open(2).await;
+    // One partition a shard, so one SSTable each.
+    let partitions = [0, 1].map(|shard: u32| {
+        let mut names = (0..).map(|number: i32| number.to_string());
+        names.find(|pk| theirs.shard_of(&key(&schema, pk)) == shard).unwrap()
+    });
+    for pk in &partitions {
+        theirs.apply(insert(&schema, pk, 1, 7, 1)).await.unwrap();
+    }
+    let (_copy, files) = copied(&theirs).await;
+    let reports = theirs.sstable_report().await.unwrap();
+    let numbers: Vec<(u32, u64)> =
+        reports.iter().map(|report| (report.shard, report.status.info.generation)).collect();
+    assert_eq!(numbers.iter().map(|(shard, _)| *shard).collect::<Vec<_>>(), [0, 1]);
+    theirs.close().await.unwrap();
+    let (_own, ours, _) = open(3).await;
+    let of = |numbers: &[(u32, u64)]| -> Vec<SstableName> {
+        numbers.iter().map(|(_, number)| SstableName::native(*number)).collect()
+    };
+    for (names, wanted) in [
+        (Some(of(&numbers[..1])), [1_usize, 0]),
+        (Some(of(&numbers[1..])), [0, 1]),
+        (Some(of(&numbers)), [1, 1]),
+        (None, [1, 1]),
+    ] {
+        let attachment = Attachment { names: names.clone(), ..attachment_of(&files) };
+        let attached = ours.attach(attachment).await.unwrap();
+        let count = wanted.iter().sum::<usize>();
+        assert_eq!(attached.files.len(), count, "{names:?}: {:?}", attached.files);
+        for (pk, rows) in partitions.iter().zip(wanted) {
+            let found = count_rows(&ours, &attached.schema, pk).await.unwrap();
+            assert_eq!(found, rows, "{names:?}: {pk}");
+        }
+        ours.detach("default", "a").await.unwrap();
     }
     ours.close().await.unwrap();
 }

@@ -1,5 +1,6 @@
 //! Roles as statements make them, and what sessions of roles may do.
 
+mod reading_system;
 mod view;
 
 use tidegate_engine::{Permission, Resource};

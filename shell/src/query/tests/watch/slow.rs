@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_engine::clock::SimulatedClock;
+use tidegate_engine::probe::Count;
 use tidegate_engine::{Database, Options};
 
 use super::super::World;
+use super::cold;
 use crate::query::{Outcome, Session, SessionOptions};
 
 /// A world whose time passes when the test says so.
@@ -66,4 +68,34 @@ async fn what_is_given_up_is_kept_with_what_it_did() {
     let kept = "SELECT CAST(duration_us AS text) || ' ' || CAST(rows AS text) || ' ' || session \
                 FROM system.slow_queries";
     assert_eq!(world.column(kept).await, ["150000 0 shell"]);
+}
+
+/// Columns of times say in their names that they are microseconds; probes count nanoseconds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_counters_of_a_slow_statement_are_those_of_its_trace_in_the_units_that_they_name() {
+    let world = cold().await;
+    world.run("TRACING COMPACT").await;
+    world.run("SET tidegate.slow_query_ms = 1").await;
+    // So many pairs take more than a millisecond anywhere.
+    let pairs = "SELECT count(t.v) FROM t, generate_series(1, 200) AS s(n)";
+    assert_eq!(world.column(pairs).await, ["1000000"]);
+    let trace = world.session.take_trace().expect("it is traced");
+    world.run("TRACING OFF").await;
+    world.run("SET tidegate.slow_query_ms = 0").await;
+    let stats = trace.stats();
+    assert!(stats[Count::TimeDisk] > 0, "a cold table is read from the disk");
+    let columns = Count::ALL.map(|what| match what.is_time() {
+        true => format!("CAST({}_us AS text)", what.name()),
+        false => format!("CAST({} AS text)", what.name()),
+    });
+    let text = format!(
+        "SELECT concat_ws(' ', {}) FROM system.slow_queries WHERE number = {}",
+        columns.join(", "),
+        trace.number
+    );
+    let wanted = Count::ALL.map(|what| match what.is_time() {
+        true => (stats[what] / 1000).to_string(),
+        false => stats[what].to_string(),
+    });
+    assert_eq!(world.column(&text).await, [wanted.join(" ")]);
 }
