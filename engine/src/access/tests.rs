@@ -25,6 +25,7 @@ fn a_permission_holds_for_what_its_resource_covers_and_for_nothing_else() {
     use Permission::{Modify, Select};
     let (table, other) = (Resource::table("k", "t"), Resource::table("k", "u"));
     let (keyspace, elsewhere) = (Resource::keyspace("k"), Resource::table("l", "t"));
+    let longer = Resource::table("k2", "t");
     for (granted, asked, wanted) in [
         (&table, &table, true),
         (&table, &other, false),
@@ -34,6 +35,8 @@ fn a_permission_holds_for_what_its_resource_covers_and_for_nothing_else() {
         (&keyspace, &other, true),
         (&keyspace, &keyspace, true),
         (&keyspace, &elsewhere, false),
+        (&keyspace, &longer, false),
+        (&Resource::keyspace("k2"), &table, false),
         (&keyspace, &Resource::AllKeyspaces, false),
         (&Resource::AllKeyspaces, &table, true),
         (&Resource::AllKeyspaces, &keyspace, true),

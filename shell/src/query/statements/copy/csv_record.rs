@@ -229,6 +229,10 @@ mod tests {
             assert_eq!(all("a\n\nb,\"c\n\n"), ["1 a", "3: a quote is opened and never closed"]);
             assert_eq!(all("a,\"b\nc\",\"d\n"), ["2: a quote is opened and never closed"]);
             assert_eq!(records("\tx\n", b'\t', buffer_bytes), ["1 |x"]);
+            // Nothing stands behind the last delimiter, and no line break.
+            assert_eq!(all("k,v\n1,a,"), ["1 k|v", "2 1|a|"]);
+            assert_eq!(all("\"a\","), ["1 <a>|"]);
+            assert_eq!(all(","), ["1 |"]);
         }
     }
 
