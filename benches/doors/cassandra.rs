@@ -262,8 +262,9 @@ async fn reads(port: u16, load: &Load, (connections, in_flight): (usize, usize))
     (connections * calls) as f64 / (wall() - start).as_secs_f64()
 }
 
-/// The exchange beside the node: so many reads a second it had in this run.
-pub async fn print(arguments: &Arguments, exchange: f64, mut load: Load) {
+/// The exchange, by the name of its row, beside the node. It had so many reads a second in this
+/// run.
+pub async fn print(arguments: &Arguments, (name, exchange): (&str, f64), mut load: Load) {
     load.rows = load.rows.min(ROWS_MAX);
     let directory = tempfile::tempdir().unwrap();
     let node = match Node::start(directory.path()) {
@@ -289,7 +290,6 @@ pub async fn print(arguments: &Arguments, exchange: f64, mut load: Load) {
         found.push((name, reads(node.port, &load, way).await));
     }
     let best = found.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
-    let name = "Flight, exchange, 64 clients, 8 in flight";
     for (baseline, rate) in found {
         let target = if rate == best { Target::RatioAtLeast(2.0) } else { Target::None };
         let baseline = Some((baseline, rate));

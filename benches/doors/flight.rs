@@ -35,6 +35,8 @@ use crate::server::Server;
 const CLIENTS: usize = 64;
 /// Executions of one client that are under way in an exchange.
 const IN_FLIGHT: usize = 8;
+/// The row of the exchange.
+const EXCHANGE: &str = "Flight, exchange, 64 clients, 8 in flight";
 const ROWS_PER_PARTITION: i64 = 100;
 /// Rows of a batch of an ingest.
 const BATCH_ROWS: i64 = 10_000;
@@ -305,7 +307,7 @@ async fn print_point_reads(
     exchanges(server, &handle, calls / 4, partitions).await;
     let (rate, cpu) = exchanges(server, &handle, calls, partitions).await;
     let (bare_rate, bare_cpu) = exchanges(&bare, &handle, calls, partitions).await;
-    let name = "Flight, exchange, 64 clients, 8 in flight";
+    let name = EXCHANGE;
     for (name, unit, figure, baseline, target) in [
         (name, "reads/s", rate, bare_rate, Target::RatioAtLeast(0.5)),
         (&*format!("{name}, server"), "CPU us", cpu, bare_cpu, Target::None),
@@ -372,5 +374,5 @@ pub async fn print(arguments: &Arguments) {
         calls: arguments.scale(100_000, 1_000_000) / CLIENTS,
         in_flight: IN_FLIGHT,
     };
-    cassandra::print(arguments, exchange, load).await;
+    cassandra::print(arguments, (EXCHANGE, exchange), load).await;
 }

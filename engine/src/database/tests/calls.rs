@@ -1,5 +1,7 @@
 //! Rows by key, by scan and by batch, as programs ask for them.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -300,17 +302,22 @@ fn calls_that_block_answer_the_same() {
     assert!(matches!(database.get(&schema, row_key(&schema, "0", 0)).wait(), Err(Error::Closed)));
 }
 
-#[tokio::test]
-async fn limits_and_admission_count_the_calls() {
-    let directory = tempfile::tempdir().unwrap();
+/// A new database of one shard whose time a test moves.
+async fn by_simulated_clock(directory: &Path) -> (Arc<SimulatedClock>, Database) {
     let clock = SimulatedClock::new(1_700_000_000_000_000);
     let options = Options {
         shards: Some(1),
         durability: Durability::None,
         clock: clock.clone(),
-        ..Options::new(directory.path())
+        ..Options::new(directory)
     };
-    let database = Database::open(options).await.unwrap();
+    (clock, Database::open(options).await.unwrap())
+}
+
+#[tokio::test]
+async fn limits_and_admission_count_the_calls() {
+    let directory = tempfile::tempdir().unwrap();
+    let (clock, database) = by_simulated_clock(directory.path()).await;
     let mut limited = definition();
     limited.options.per_partition_rate_limit.max_reads_per_second = Some(10);
     let schema = database.create_table(limited, false).await.unwrap();
@@ -387,14 +394,7 @@ fn a_write_whose_caller_goes_before_it_begins_is_not_done() {
 #[tokio::test]
 async fn rows_of_a_batch_live_as_long_as_it_or_their_table_says() {
     let directory = tempfile::tempdir().unwrap();
-    let clock = SimulatedClock::new(1_700_000_000_000_000);
-    let options = Options {
-        shards: Some(1),
-        durability: Durability::None,
-        clock: clock.clone(),
-        ..Options::new(directory.path())
-    };
-    let database = Database::open(options).await.unwrap();
+    let (clock, database) = by_simulated_clock(directory.path()).await;
     let mut short = definition();
     short.options.default_time_to_live = 60;
     let schema = database.create_table(short, false).await.unwrap();

@@ -91,10 +91,10 @@ mod tests {
     use std::sync::Arc;
 
     use tidegate_engine::clock::SimulatedClock;
-    use tidegate_engine::{Backend, Database, Options};
     use tonic::Code;
 
     use super::*;
+    use crate::flight::session::tests::database_by;
     use crate::query::SessionOptions;
 
     struct World {
@@ -107,11 +107,7 @@ mod tests {
         async fn new() -> Self {
             let directory = tempfile::tempdir().unwrap();
             let clock = SimulatedClock::new(1_700_000_000_000_000);
-            let mut options = Options::new(directory.path());
-            options.clock = Arc::clone(&clock) as _;
-            options.backend = Backend::Blocking;
-            options.shards = Some(1);
-            let database = Database::open(options).await.unwrap();
+            let database = database_by(&clock, directory.path()).await;
             let session = Session::new(database, SessionOptions::default()).unwrap();
             World { clock, definitions: Definitions::new(session), _directory: directory }
         }

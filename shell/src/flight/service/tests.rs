@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use tidegate_engine::clock::{Clock, SimulatedClock};
-use tidegate_engine::{Backend, Options};
 use tonic::Code;
 
 use super::*;
 use crate::flight::outgoing::Form;
+use crate::flight::session::tests::database_by;
 use crate::memory::MemoryWishes;
 
 /// How long a ticket holds.
@@ -17,11 +17,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// A service of a new database, with this clock.
 pub(in crate::flight) async fn started(directory: &Path, clock: &Arc<SimulatedClock>) -> Service {
-    let mut options = Options::new(directory);
-    options.clock = Arc::clone(clock) as _;
-    options.backend = Backend::Blocking;
-    options.shards = Some(1);
-    let database = Database::open(options).await.unwrap();
+    let database = database_by(clock, directory).await;
     let memory = MemoryPlan::new(MemoryWishes::default(), 1, None).unwrap();
     let offer = Offer { ticket_key: [1; 32], snapshots: None, advertised: None, cluster: None };
     Service::new(database, &memory, offer).unwrap()

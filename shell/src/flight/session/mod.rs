@@ -465,12 +465,26 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::flight) mod tests {
+    use std::path::Path;
+
     use tidegate_engine::clock::SimulatedClock;
     use tidegate_engine::{Backend, Options};
     use tonic::Code;
 
     use super::*;
+
+    /// A new database of one shard, with this clock.
+    pub(in crate::flight) async fn database_by(
+        clock: &Arc<SimulatedClock>,
+        directory: &Path,
+    ) -> Database {
+        let mut options = Options::new(directory);
+        options.clock = Arc::clone(clock) as _;
+        options.backend = Backend::Blocking;
+        options.shards = Some(1);
+        Database::open(options).await.unwrap()
+    }
 
     struct World {
         clock: Arc<SimulatedClock>,
@@ -482,11 +496,7 @@ mod tests {
         async fn new() -> Self {
             let directory = tempfile::tempdir().unwrap();
             let clock = SimulatedClock::new(1_700_000_000_000_000);
-            let mut options = Options::new(directory.path());
-            options.clock = Arc::clone(&clock) as _;
-            options.backend = Backend::Blocking;
-            options.shards = Some(1);
-            let database = Database::open(options).await.unwrap();
+            let database = database_by(&clock, directory.path()).await;
             let sessions = Sessions::new(database, QueryMemory::new(None), None).unwrap();
             World { clock, sessions, _directory: directory }
         }

@@ -148,14 +148,14 @@ fn running(report: CompactionReport) -> Shown {
 }
 
 fn ended(record: CompactionRecord) -> Shown {
+    // How much of its input one that was stopped has merged is not known.
+    let is_whole = record.end == CompactionEnd::Done;
     let (state, done_percent, error) = match record.end {
         CompactionEnd::Done => ("done", 100.0, None),
         CompactionEnd::Cancelled => ("cancelled", 0.0, None),
         CompactionEnd::Failed(why) => ("failed", 0.0, Some(why)),
     };
     let took_us = u64::try_from(record.ended_us - record.started_us).unwrap_or(0);
-    // How much of its input one that was stopped has merged is not known.
-    let is_whole = state == "done";
     let rate = record.input_bytes.saturating_mul(1_000_000).checked_div(took_us);
     Shown {
         number: record.number,
