@@ -39,9 +39,10 @@ impl OwnStatement for CreateKeyspace {
         let CreateKeyspace { name, if_not_exists, ignored } = self;
         let is_new = !session.database.catalog().has_keyspace(&name.value);
         session.database.create_keyspace(&name.value, *if_not_exists).await?;
-        if is_new {
-            session.hand_over(&Resource::keyspace(&name.value)).await?;
+        if !is_new {
+            return Ok(Outcome::message(format!("Keyspace {} exists already.", name.value)));
         }
+        session.hand_over(&Resource::keyspace(&name.value)).await?;
         let created = Outcome::message(format!("Keyspace {} created.", name.value));
         Ok(ignored.noted(created, "one node keeps all data, and every write is logged"))
     }
@@ -68,11 +69,15 @@ impl OwnStatement for DropKeyspace {
     /// A session that used the keyspace uses the default one from then on.
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let DropKeyspace { name, if_exists } = self;
+        let is_there = session.database.catalog().has_keyspace(&name.value);
         session.database.drop_keyspace(&name.value, *if_exists).await?;
         if session.keyspace() == name.value {
             session.set_keyspace("default")?;
         }
-        Ok(Outcome::message(format!("Keyspace {} dropped.", name.value)))
+        Ok(Outcome::message(match is_there {
+            true => format!("Keyspace {} dropped.", name.value),
+            false => format!("There is no keyspace {}.", name.value),
+        }))
     }
 }
 

@@ -55,11 +55,16 @@ impl OwnStatement for CreateType {
 
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let keyspace = session.keyspace_of(&self.name);
-        let ty = self.user_type(&session.database.catalog(), &keyspace)?;
+        let catalog = session.database.catalog();
+        let ty = self.user_type(&catalog, &keyspace)?;
         let name = format!("{keyspace}.{}", ty.name);
+        let is_new = catalog.user_type(&keyspace, &ty.name).is_none();
         let made = session.database.create_type(ty, self.if_not_exists).await;
         made.map_err(|error| QueryError::from(error).at(self.name.table.span))?;
-        Ok(Outcome::message(format!("Type {name} created.")))
+        Ok(Outcome::message(match is_new {
+            true => format!("Type {name} created."),
+            false => format!("Type {name} exists already."),
+        }))
     }
 }
 
@@ -85,8 +90,13 @@ impl OwnStatement for DropType {
     async fn run(&self, session: &Session) -> Result<Outcome> {
         let DropType { name, if_exists } = self;
         let keyspace = session.keyspace_of(name);
+        let is_there = session.database.catalog().user_type(&keyspace, &name.table.value).is_some();
         let dropped = session.database.drop_type(&keyspace, &name.table.value, *if_exists).await;
         dropped.map_err(|error| QueryError::from(error).at(name.table.span))?;
-        Ok(Outcome::message(format!("Type {keyspace}.{} dropped.", name.table.value)))
+        let name = format!("{keyspace}.{}", name.table.value);
+        Ok(Outcome::message(match is_there {
+            true => format!("Type {name} dropped."),
+            false => format!("There is no type {name}."),
+        }))
     }
 }

@@ -135,8 +135,13 @@ impl OwnStatement for DropPolicy {
     }
 
     async fn run(&self, session: &Session) -> Result<Outcome> {
-        session.database.drop_policy(&self.name.value, self.if_exists).await?;
-        Ok(Outcome::message(format!("Policy {} dropped.", self.name.value)))
+        let name = &self.name.value;
+        let is_there = session.database.catalog().policies().any(|known| known.name == *name);
+        session.database.drop_policy(name, self.if_exists).await?;
+        Ok(Outcome::message(match is_there {
+            true => format!("Policy {name} dropped."),
+            false => format!("There is no policy {name}."),
+        }))
     }
 }
 

@@ -194,3 +194,58 @@ async fn what_a_schema_may_hold_and_is_not_offered_is_refused_with_help() {
         assert_eq!(world.column(text).await.len(), 1, "{text}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_there_already_or_is_not_there_is_said_to_be_so() {
+    let world = World::new().await;
+    let text = "CREATE KEYSPACE IF NOT EXISTS k; CREATE KEYSPACE IF NOT EXISTS k; \
+                CREATE TYPE IF NOT EXISTS k.y (a int); CREATE TYPE IF NOT EXISTS k.y (a int); \
+                CREATE TABLE IF NOT EXISTS k.t (a int PRIMARY KEY); \
+                CREATE TABLE IF NOT EXISTS k.t (a int PRIMARY KEY); \
+                DROP TABLE IF EXISTS k.t; DROP TABLE IF EXISTS k.t; \
+                DROP TYPE IF EXISTS k.y; DROP TYPE IF EXISTS k.y; \
+                DROP KEYSPACE IF EXISTS k; DROP KEYSPACE IF EXISTS k; \
+                DROP POLICY IF EXISTS p;";
+    let told = run_all(&world, text).await;
+    let messages: Vec<&str> = told.iter().map(|(message, _)| message.as_str()).collect();
+    assert_eq!(
+        messages,
+        [
+            "Keyspace k created.",
+            "Keyspace k exists already.",
+            "Type k.y created.",
+            "Type k.y exists already.",
+            "Table k.t created.",
+            "Table k.t exists already.",
+            "Table k.t dropped.",
+            "There is no table t.",
+            "Type k.y dropped.",
+            "There is no type k.y.",
+            "Keyspace k dropped.",
+            "There is no keyspace k.",
+            "There is no policy p.",
+        ]
+    );
+}
+
+/// By their names each would come before the one that it is made of.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_type_stands_behind_those_that_it_is_made_of_in_whatever_way() {
+    for field in [
+        "frozen<z>",
+        "list<frozen<z>>",
+        "set<frozen<z>>",
+        "map<text, frozen<z>>",
+        "map<frozen<z>, text>",
+        "frozen<tuple<int, frozen<z>>>",
+        "map<text, frozen<list<frozen<z>>>>",
+    ] {
+        let world = World::new().await;
+        world.run("CREATE TYPE z (n int)").await;
+        world.run(&format!("CREATE TYPE a (f {field})")).await;
+        let printed = world.column("DESCRIBE KEYSPACE default").await;
+        let other = World::new().await;
+        run_all(&other, &printed.join("\n")).await;
+        assert_eq!(other.column("DESCRIBE KEYSPACE default").await, printed, "{field}");
+    }
+}
