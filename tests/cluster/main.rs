@@ -5,6 +5,7 @@
 mod answers;
 mod example;
 mod failures;
+mod made;
 mod moving;
 #[path = "../skip.rs"]
 mod skip;

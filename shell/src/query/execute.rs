@@ -337,9 +337,9 @@ impl Session {
             if let Some(outcome) = self.analyze_short(statement, values).await? {
                 return Ok(outcome);
             }
-            let outcome = match self.cluster_of(statement) {
-                Some(cluster) => self.run_on_all(cluster, statement, command, values).await,
-                None => self.run_command(command, values).await,
+            let outcome = match self.is_run_on_all(statement, &command) {
+                true => self.run_on_all(statement, command, values).await,
+                false => self.run_command(command, values).await,
             };
             self.audit_statement(statement, &outcome);
             let outcome = outcome.map_err(|error| place(statement, error))?;

@@ -41,7 +41,8 @@ pub(super) async fn ingest(
     if command.temporary {
         return Err(Status::unimplemented("there are no temporary tables"));
     }
-    if command.transaction_id.is_some() {
+    // An empty id is none, as with statements.
+    if command.transaction_id.as_ref().is_some_and(|id| !id.is_empty()) {
         return Err(Status::unimplemented("there are no transactions"));
     }
     if let Some(catalog) = command.catalog.as_ref().filter(|name| *name != CATALOG) {
@@ -105,12 +106,10 @@ fn allow(session: &FlightSession, command: &CommandStatementIngest) -> Result<()
     session.query.allow(&needs).map_err(|error| status(&error))
 }
 
-/// Makes a table, whose maker may do everything with it.
+/// Makes a table on all nodes, whose maker may do everything with it.
 async fn make(session: &FlightSession, schema: TableSchema) -> Result<SchemaRef, Status> {
-    let made = session.query.database().create_table(schema, false).await.map_err(engine_status)?;
-    let resource = Resource::table(&made.keyspace, &made.name);
-    session.query.hand_over(&resource).await.map_err(|error| status(&error))?;
-    Ok(made)
+    let made = session.query.make_table_everywhere(schema, false).await;
+    made.map(|(made, _)| made).map_err(|error| status(&error))
 }
 
 /// Whether a table is there that is to go.
@@ -177,10 +176,8 @@ async fn open_table(
             TableExistsOption::Replace => {
                 // The new table is checked before the old one goes.
                 let schema = new_table(session, command, keyspace.clone(), rows, Some(&table))?;
-                database
-                    .drop_table(&keyspace, &command.table, true)
-                    .await
-                    .map_err(engine_status)?;
+                let dropped = session.query.definer().drop_table(&table).await;
+                dropped.map_err(|error| status(&error))?;
                 return make(session, schema).await;
             }
             TableExistsOption::Fail | TableExistsOption::Unspecified => {
@@ -264,16 +261,22 @@ fn fit_batch(table: &TableSchema, batch: &RecordBatch) -> Result<RecordBatch, St
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Int32Array, StringArray};
+    use arrow::array::{
+        Array, DurationSecondArray, Float64Array, Int32Array, Int64Array, LargeStringArray,
+        NullArray, StringArray, StringViewArray, StructArray, TimestampMicrosecondArray,
+        TimestampSecondArray,
+    };
+    use arrow::compute::cast;
+    use arrow::util::display::array_value_to_string;
     use arrow_flight::sql::TableDefinitionOptions;
     use futures::stream;
-    use tidegate_engine::Options;
+    use tidegate_engine::{ClusteringOrder, ColumnKind, Options};
     use tonic::Code;
 
     use super::*;
     use crate::flight::kept::Kept;
     use crate::flight::session::option::PRIMARY_KEY;
-    use crate::query::{Caller, OutcomeKind, Session, SessionOptions};
+    use crate::query::{Caller, OutcomeKind, Session, SessionOptions, split};
 
     fn rows(keys: Vec<Option<i32>>) -> RecordBatch {
         let values = Int32Array::from_iter_values(keys.iter().map(|key| key.unwrap_or(0)));
@@ -547,6 +550,8 @@ mod tests {
         let catalog = |name: &str| Some(name.to_owned());
         let own = CommandStatementIngest { catalog: catalog(CATALOG), ..append() };
         assert_eq!(ended(own, vec![Some(3)]).await, Ok(1));
+        let none = CommandStatementIngest { transaction_id: Some(Vec::new().into()), ..append() };
+        assert_eq!(ended(none, vec![Some(5)]).await, Ok(1));
         let transaction_id = Some(b"1".to_vec().into());
         for (command, code) in [
             (CommandStatementIngest { catalog: catalog("other"), ..append() }, Code::NotFound),
@@ -555,7 +560,7 @@ mod tests {
         ] {
             assert_eq!(ended(command, vec![Some(4)]).await, Err(code));
         }
-        assert_eq!(count(&session).await, 3);
+        assert_eq!(count(&session).await, 4);
     }
 
     /// The command before the metadata of the rows, and these before the option of the session.
@@ -594,5 +599,186 @@ mod tests {
             assert_eq!(found, clustering, "{partition}");
             session.query.execute("DROP TABLE t").await.unwrap();
         }
+    }
+
+    /// Two keyspaces have a table of the name.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn rows_go_to_the_keyspace_that_is_named_or_else_to_that_of_the_session() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(Options::new(directory.path().join("data"))).await.unwrap();
+        let query = Session::new(database, SessionOptions::default()).unwrap();
+        for text in [
+            "CREATE KEYSPACE k2",
+            "CREATE TABLE t (k int PRIMARY KEY, v int)",
+            "CREATE TABLE k2.t (k int PRIMARY KEY, v int)",
+        ] {
+            query.execute(text).await.unwrap();
+        }
+        let session = FlightSession::new(query, Arc::new(Kept::new()), 0);
+        let count_of = async |table: &str| {
+            let text = format!("SELECT k FROM {table}");
+            let batches = session.query.execute(&text).await.unwrap().collect().await.unwrap();
+            batches.iter().map(RecordBatch::num_rows).sum::<usize>()
+        };
+        for (own, named, command, keys, wanted) in [
+            ("default", None, append(), 0..1, (1, 0)),
+            ("default", Some("k2"), append(), 0..2, (1, 2)),
+            ("default", Some("default"), append(), 0..3, (3, 2)),
+            ("default", Some("k2"), replace(), 7..8, (3, 1)),
+            ("k2", None, append(), 0..3, (3, 4)),
+            ("k2", Some("default"), replace(), 5..7, (2, 4)),
+            ("k2", None, replace(), 0..5, (2, 5)),
+        ] {
+            session.query.set_keyspace(own).unwrap();
+            let command = CommandStatementIngest { schema: named.map(str::to_owned), ..command };
+            let some = stream::iter([Ok(rows(keys.map(Some).collect()))]);
+            ingest(&session, &command, some).await.unwrap();
+            let found = (count_of("default.t").await, count_of("k2.t").await);
+            assert_eq!(found, wanted, "in {own}, to {named:?}");
+        }
+        session.query.execute("DROP TABLE k2.t").await.unwrap();
+        for (named, command) in
+            [("k2", append()), ("k2", replace()), ("absent", append()), ("absent", replace())]
+        {
+            let command = CommandStatementIngest { schema: Some(named.to_owned()), ..command };
+            let some = stream::iter([Ok(rows(vec![Some(1)]))]);
+            let refused = ingest(&session, &command, some).await.unwrap_err();
+            assert_eq!(refused.code(), Code::NotFound, "{named}: {refused}");
+        }
+        assert_eq!(count_of("default.t").await, 2);
+    }
+
+    /// Tools drop a table and make it again, and know nothing of keys.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_table_that_its_session_dropped_is_made_again_with_its_key() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(Options::new(directory.path().join("data"))).await.unwrap();
+        let query = Session::new(database, SessionOptions::default()).unwrap();
+        let text = "CREATE TABLE t (v int, k int, w int, PRIMARY KEY (v, k)) \
+                    WITH CLUSTERING ORDER BY (k DESC)";
+        query.execute(text).await.unwrap();
+        let other = query.apart("default", "other");
+        let other = FlightSession::new(other, Arc::new(Kept::new()), 0);
+        let session = FlightSession::new(query, Arc::new(Kept::new()), 0);
+        session.note_drop(&split("DROP TABLE t").unwrap()[0], "default");
+        session.query.execute("DROP TABLE t").await.unwrap();
+        let create = |key: Option<&str>| CommandStatementIngest {
+            table_definition_options: Some(TableDefinitionOptions {
+                if_not_exist: TableNotExistOption::Create.into(),
+                if_exists: TableExistsOption::Fail.into(),
+            }),
+            options: key
+                .map(|key| ("primary_key".to_owned(), key.to_owned()))
+                .into_iter()
+                .collect(),
+            ..replace()
+        };
+        let some = || rows(vec![Some(1), Some(3), Some(2)]);
+        let keys_alone = some().project(&[0]).unwrap();
+        for (of, key, batch, says) in [
+            (&other, None, some(), "a new table needs a primary key"),
+            (&session, None, keys_alone, "no column 'v', which was in the primary key of"),
+            (&session, Some("k; w"), some(), "names 'w', which is no column of the rows"),
+        ] {
+            let refused = ingest(of, &create(key), stream::iter([Ok(batch)])).await.unwrap_err();
+            assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
+            assert!(refused.message().contains(says), "{refused}");
+        }
+        for (key, partition, order) in [
+            (None, "v", Some(ClusteringOrder::Descending)),
+            (Some("v; k"), "v", Some(ClusteringOrder::Ascending)),
+            (Some("k"), "k", None),
+        ] {
+            let made = ingest(&session, &create(key), stream::iter([Ok(some())])).await;
+            assert_eq!(made.unwrap(), 3, "{key:?}");
+            let catalog = session.query.database().catalog();
+            let table = catalog.table("default", "t").unwrap();
+            let found: Vec<&str> = table.partition_key().map(|key| key.name.as_str()).collect();
+            assert_eq!(found, [partition], "{key:?}");
+            let found = table.clustering_key().next().map(|column| match column.kind {
+                ColumnKind::ClusteringKey { order, .. } => order,
+                other => panic!("{other:?}"),
+            });
+            assert_eq!(found, order, "{key:?}");
+            session.query.execute("DROP TABLE t").await.unwrap();
+        }
+    }
+
+    /// A column, what a client sends for it, and how it is read or why it is refused.
+    type Conversion = (&'static str, ArrayRef, Result<&'static str, &'static str>);
+
+    fn conversions() -> [Conversion; 15] {
+        let field = |name: &str| Arc::new(Field::new(name, ArrowType::Int64, false));
+        let pair = StructArray::from(vec![
+            (field("a"), Arc::new(Int64Array::from(vec![1])) as ArrayRef),
+            (field("b"), Arc::new(Int64Array::from(vec![2])) as ArrayRef),
+        ]);
+        [
+            ("b", Arc::new(Int32Array::from(vec![7])), Ok("7")),
+            ("s", Arc::new(Int64Array::from(vec![-32_768])), Ok("-32768")),
+            ("s", Arc::new(Int64Array::from(vec![32_768])), Err("column 's': ")),
+            ("s", Arc::new(Float64Array::from(vec![2.5])), Err("column 's': ")),
+            ("f", Arc::new(Float64Array::from(vec![0.5])), Ok("0.5")),
+            ("f", Arc::new(Float64Array::from(vec![1e300])), Err("column 'f': ")),
+            ("x", Arc::new(LargeStringArray::from(vec!["long"])), Ok("long")),
+            ("x", Arc::new(StringViewArray::from(vec!["view"])), Ok("view")),
+            ("x", Arc::new(NullArray::new(1)), Ok("")),
+            ("b", Arc::new(NullArray::new(1)), Ok("")),
+            ("m", Arc::new(TimestampSecondArray::from(vec![-3])), Ok("-3000")),
+            ("m", Arc::new(TimestampMicrosecondArray::from(vec![1_500_000])), Ok("1500")),
+            ("d", Arc::new(DurationSecondArray::from(vec![5])), Ok("5.000000000 secs")),
+            ("p", Arc::new(pair), Ok("{a: 1, b: 2}")),
+            ("absent", Arc::new(Int32Array::from(vec![7])), Err("absent")),
+        ]
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_column_of_another_type_is_converted_and_a_value_that_would_change_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(Options::new(directory.path().join("data"))).await.unwrap();
+        let query = Session::new(database, SessionOptions::default()).unwrap();
+        let text = "CREATE TABLE t (k int PRIMARY KEY, b bigint, s smallint, f float, x text, \
+                    m timestamp, d duration, p frozen<map<text, int>>)";
+        query.execute(text).await.unwrap();
+        let session = FlightSession::new(query, Arc::new(Kept::new()), 0);
+        for (number, (name, column, wanted)) in (0..).zip(conversions()) {
+            let sent = column.data_type().clone();
+            let key = Arc::new(Int64Array::from(vec![number])) as ArrayRef;
+            let columns = [("k", key, true), (name, column, true)];
+            let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+            let written = ingest(&session, &append(), stream::iter([Ok(batch)])).await;
+            let says = match wanted {
+                Ok(shown) => {
+                    assert_eq!(written.unwrap(), 1, "{name} of {sent}");
+                    let text = format!("SELECT {name} FROM t WHERE k = {number}");
+                    let rows = session.query.execute(&text).await.unwrap().collect().await.unwrap();
+                    // Of an instant the number, of the rest what is shown.
+                    let found = match rows[0].column(0).data_type() {
+                        ArrowType::Timestamp(..) => {
+                            cast(rows[0].column(0), &ArrowType::Int64).unwrap()
+                        }
+                        _ => Arc::clone(rows[0].column(0)),
+                    };
+                    let found = array_value_to_string(&found, 0).unwrap();
+                    assert_eq!(found, shown, "{name} of {sent}");
+                    continue;
+                }
+                Err(says) => says,
+            };
+            let refused = written.unwrap_err();
+            assert!(refused.message().contains(says), "{name} of {sent}: {refused}");
+            let code = if says == "absent" { Code::NotFound } else { Code::InvalidArgument };
+            assert_eq!(refused.code(), code, "{name} of {sent}: {refused}");
+            let text = format!("SELECT k FROM t WHERE k = {number}");
+            let rows = session.query.execute(&text).await.unwrap().collect().await.unwrap();
+            assert!(rows.iter().all(|rows| rows.num_rows() == 0), "{name} of {sent}");
+        }
+        let keyless = rows(vec![Some(1)]).project(&[1]).unwrap();
+        let renamed = keyless.schema().field(0).clone().with_name("b");
+        let schema = Arc::new(Schema::new(vec![renamed]));
+        let keyless = RecordBatch::try_new(schema, keyless.columns().to_vec()).unwrap();
+        let refused = ingest(&session, &append(), stream::iter([Ok(keyless)])).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument);
+        assert!(refused.message().contains("key column 'k'"), "{refused}");
     }
 }

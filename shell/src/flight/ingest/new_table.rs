@@ -7,7 +7,7 @@ use tidegate_engine::batch::column_type;
 use tidegate_engine::{ClusteringOrder, Column, ColumnKind, TableId, TableOptions, TableSchema};
 use tonic::Status;
 
-use crate::flight::error::{engine_status, invalid, status};
+use crate::flight::error::{engine_status, invalid};
 use crate::flight::session::FlightSession;
 use crate::flight::session::option::PRIMARY_KEY;
 
@@ -111,7 +111,7 @@ fn new_key(
 
 /// A schema for rows like these.
 ///
-/// Errors: INVALID_ARGUMENT for rows that no table can hold; UNIMPLEMENTED in a cluster.
+/// Errors: INVALID_ARGUMENT for rows that no table can hold.
 pub(super) fn new_table(
     session: &FlightSession,
     command: &CommandStatementIngest,
@@ -119,10 +119,6 @@ pub(super) fn new_table(
     rows: &Schema,
     before: Option<&TableSchema>,
 ) -> Result<TableSchema, Status> {
-    let alone = session
-        .query
-        .check_alone("an ingest that makes its table", "create the table first, then append to it");
-    alone.map_err(|error| status(&error))?;
     let key = new_key(session, command, rows, before)?;
     let columns = rows.fields().iter().map(|field| {
         let ty = column_type(field.data_type()).ok_or_else(|| {

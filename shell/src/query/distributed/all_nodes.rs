@@ -13,12 +13,20 @@ use crate::query::setting::{is_alone, set_alone};
 use crate::query::statements::Command;
 
 impl Session {
-    /// The cluster of which all nodes run a statement; `None` where this one runs it by itself.
-    pub(in crate::query) fn cluster_of(&self, statement: &Statement) -> Option<&Arc<Cluster>> {
+    /// The cluster of which all nodes change their definitions; `None` where this one changes its
+    /// own.
+    pub(in crate::query) fn cluster_to_define(&self) -> Option<&Arc<Cluster>> {
         let cluster = self.options.cluster.as_ref()?;
-        let is_of_all = statement.is_of_all_nodes()
-            && !is_alone(self.context.state_ref().read().config_options());
-        is_of_all.then_some(cluster)
+        let is_alone = is_alone(self.context.state_ref().read().config_options());
+        (!is_alone).then_some(cluster)
+    }
+
+    /// Whether all nodes of a cluster run a statement.
+    pub(in crate::query) fn is_run_on_all(&self, statement: &Statement, command: &Command) -> bool {
+        self.options.cluster.is_some()
+            && statement.is_of_all_nodes()
+            && !command.defines_by_itself()
+            && self.cluster_to_define().is_some()
     }
 
     /// Definitions change on this node alone from now on.
@@ -33,7 +41,6 @@ impl Session {
     /// that is down or has other definitions.
     pub(in crate::query) async fn run_on_all(
         &self,
-        cluster: &Cluster,
         statement: &Statement,
         command: Command,
         values: &[ScalarValue],
@@ -42,28 +49,7 @@ impl Session {
             return Err(QueryError::unsupported("a definition takes no parameters in a cluster")
                 .with_help("write the values: every node runs the same text"));
         }
-        let defining = cluster.begin_defining().await?;
-        let mut outcome = self.run_command(command, values).await;
-        if outcome.is_ok() {
-            let (keyspace, role) = (self.keyspace(), self.caller().role());
-            let text = statement.with_passwords();
-            let elsewhere = defining.run_elsewhere(text, &keyspace, role).await;
-            if let Err(error) = elsewhere {
-                outcome = Err(error.into());
-            }
-        }
-        defining.end().await;
-        outcome
-    }
-
-    /// Errors: `Unsupported` in a cluster, for what one node would do by itself.
-    pub(crate) fn check_alone(&self, what: &str, instead: &str) -> Result<()> {
-        match self.options.cluster {
-            None => Ok(()),
-            Some(_) => {
-                let message = format!("{what} is not offered in a cluster");
-                Err(QueryError::unsupported(message).with_help(instead))
-            }
-        }
+        let text = |_: &Outcome| Some(statement.with_passwords().to_owned());
+        self.definer().define(self.run_command(command, values), text).await
     }
 }

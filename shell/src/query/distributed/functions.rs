@@ -75,3 +75,60 @@ impl Functions {
 fn unsent(name: &str) -> DataFusionError {
     DataFusionError::NotImplemented(format!("{name} is computed by one node"))
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::datatypes::DataType;
+    use datafusion::execution::SessionStateBuilder;
+    use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
+    use datafusion::prelude::SessionContext;
+
+    use super::*;
+    use crate::query::aggregate;
+
+    #[test]
+    fn a_node_is_sent_the_functions_that_it_finds_by_their_names_and_no_others() {
+        let full = SessionContext::new().state();
+        let none = SessionStateBuilder::new().build();
+        let (known, unknown) = (Functions::of(&full), Functions::of(&none));
+        let is_refused = |found: Result<()>, name: &str| {
+            let error = found.unwrap_err().to_string();
+            assert!(error.contains(&format!("{name} is computed by one node")), "{error}");
+        };
+        for name in ["abs", "concat", "upper"] {
+            let function = &full.scalar_functions()[name];
+            known.check_scalar(function).unwrap();
+            is_refused(unknown.check_scalar(function), name);
+        }
+        for name in ["sum", "count", "max"] {
+            let function = &full.aggregate_functions()[name];
+            known.check_aggregate(function).unwrap();
+            is_refused(unknown.check_aggregate(function), name);
+        }
+        for name in ["row_number", "rank"] {
+            let function = &full.window_functions()[name];
+            known.check_window(function).unwrap();
+            is_refused(unknown.check_window(function), name);
+        }
+        // What rules put in is known where a session has no function at all.
+        for function in of_rules() {
+            unknown.check_scalar(&function).unwrap();
+        }
+    }
+
+    #[test]
+    fn another_function_of_a_known_name_is_not_sent() {
+        let state = SessionContext::new().state();
+        let known = Functions::of(&state);
+        let first =
+            |arguments: &[ColumnarValue]| -> Result<ColumnarValue> { Ok(arguments[0].clone()) };
+        let types = vec![DataType::Int32];
+        let own = create_udf("abs", types, DataType::Int32, Volatility::Immutable, Arc::new(first));
+        assert!(known.check_scalar(&own).is_err());
+        // Ours have the names of those in whose places they stand.
+        for own in aggregate::functions() {
+            let is_there = state.aggregate_functions().contains_key(own.name());
+            assert!(is_there && known.check_aggregate(&own).is_err(), "{}", own.name());
+        }
+    }
+}

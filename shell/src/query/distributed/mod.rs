@@ -9,6 +9,7 @@
 //! | `nodes` | the nodes as a table |
 //! | `channels` | the way to the others |
 //! | `all_nodes` | statements that all nodes run, or none |
+//! | `definer` | definitions that all nodes make, or none |
 //!
 //! Each leaf that reads tables has one task a node, and that runs on the node that owns what it
 //! reads. A plan that cannot be sent is run by one node, whose scans ask the others for their rows.
@@ -16,6 +17,7 @@
 mod all_nodes;
 mod channels;
 mod codec;
+mod definer;
 mod functions;
 pub(super) mod nodes;
 mod planner;

@@ -55,3 +55,28 @@ pub async fn columns(engine: &Engine) -> Result<Vec<ArrayRef>, EngineError> {
 fn size(first: tidegate_engine::schema::Token, last: tidegate_engine::schema::Token) -> f64 {
     (i128::from(last.0) - i128::from(first.0) + 1) as f64 / 2_f64.powi(64)
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_engine::schema::Token;
+
+    use super::*;
+
+    #[test]
+    fn shares_of_the_ring_count_both_of_their_ends() {
+        let whole = 2_f64.powi(64);
+        for (first, last, wanted) in [
+            (i64::MIN, i64::MAX, 1.0),
+            (i64::MIN, -1, 0.5),
+            (0, i64::MAX, 0.5),
+            (i64::MIN / 2, i64::MAX / 2, 0.5),
+            (0, i64::MAX / 2, 0.25),
+            (7, 7, 1.0 / whole),
+            (-1, 0, 2.0 / whole),
+            (i64::MAX, i64::MAX, 1.0 / whole),
+        ] {
+            let share = size(Token(first), Token(last));
+            assert!((share - wanted).abs() < f64::EPSILON * wanted, "{first} to {last}: {share}");
+        }
+    }
+}

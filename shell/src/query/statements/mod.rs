@@ -36,6 +36,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use sqlparser::ast;
 
+pub(super) use definition::text as definition_text;
 pub use dispatch::parse;
 pub use list::{STATEMENTS, continuations, row_of_words};
 pub use policy::PolicyUpload;
@@ -85,6 +86,11 @@ pub trait OwnStatement: Any + Debug + Send + Sync {
     fn table_to_drop(&self) -> Option<&TableName> {
         None
     }
+
+    /// Whether it sees to the other nodes of a cluster itself, where definitions are of all.
+    fn defines_by_itself(&self) -> bool {
+        false
+    }
 }
 
 /// An [`OwnStatement`] of whichever type.
@@ -107,6 +113,9 @@ pub trait AnyStatement: Any + Debug + Send + Sync {
 
     /// As [`OwnStatement::table_to_drop`].
     fn table_to_drop(&self) -> Option<&TableName>;
+
+    /// As [`OwnStatement::defines_by_itself`].
+    fn defines_by_itself(&self) -> bool;
 }
 
 impl<T: OwnStatement> AnyStatement for T {
@@ -129,6 +138,10 @@ impl<T: OwnStatement> AnyStatement for T {
     fn table_to_drop(&self) -> Option<&TableName> {
         OwnStatement::table_to_drop(self)
     }
+
+    fn defines_by_itself(&self) -> bool {
+        OwnStatement::defines_by_itself(self)
+    }
 }
 
 /// How a row of [`STATEMENTS`] parses a statement.
@@ -148,6 +161,11 @@ impl Command {
             Command::ExplainWrite(_) => true,
             Command::Own(own) => own.is_query(),
         }
+    }
+
+    /// As [`OwnStatement::defines_by_itself`].
+    pub(in crate::query) fn defines_by_itself(&self) -> bool {
+        matches!(self, Command::Own(own) if own.defines_by_itself())
     }
 }
 

@@ -94,17 +94,21 @@ impl CreateTable {
     /// Makes the table; whether it was not there before. Its maker may do everything with it.
     ///
     /// Errors: `Exists`; `Invalid` or `NotFound` at the column that is wrong; `Io`.
-    pub async fn make(&self, session: &Session) -> Result<(SchemaRef, bool)> {
-        let keyspace = session.keyspace_of(&self.name);
-        let before = session.database.catalog();
-        let schema = table_schema(self, &before, &keyspace)?;
-        let made = session.database.create_table(schema, self.if_not_exists).await;
-        let schema = made.map_err(|error| QueryError::from(error).at(self.name.table.span))?;
-        let is_new = before.table(&schema.keyspace, &schema.name).is_none();
-        if is_new {
-            session.hand_over(&Resource::table(&schema.keyspace, &schema.name)).await?;
-        }
-        Ok((schema, is_new))
+    async fn make(&self, session: &Session) -> Result<(SchemaRef, bool)> {
+        let made = session.make_table(self.schema(session)?, self.if_not_exists).await;
+        made.map_err(|error| error.at(self.name.table.span))
+    }
+
+    /// As [`CreateTable::make`], on all nodes of a cluster.
+    ///
+    /// Errors: `Unavailable` as well, naming a node that did not make it.
+    pub async fn make_everywhere(&self, session: &Session) -> Result<(SchemaRef, bool)> {
+        let made = session.make_table_everywhere(self.schema(session)?, self.if_not_exists).await;
+        made.map_err(|error| error.at(self.name.table.span))
+    }
+
+    fn schema(&self, session: &Session) -> Result<TableSchema> {
+        table_schema(self, &session.database.catalog(), &session.keyspace_of(&self.name))
     }
 
     /// The same table with these columns.
@@ -188,8 +192,12 @@ impl OwnStatement for CreateTable {
     }
 
     async fn run(&self, session: &Session) -> Result<Outcome> {
-        let (schema, _) = self.make(session).await?;
-        Ok(self.noted(Outcome::message(format!("Table {} created.", schema.full_name()))))
+        let (schema, is_new) = self.make(session).await?;
+        let name = schema.full_name();
+        if !is_new {
+            return Ok(Outcome::message(format!("Table {name} exists already.")));
+        }
+        Ok(self.noted(Outcome::message(format!("Table {name} created."))))
     }
 }
 

@@ -10,8 +10,7 @@ use datafusion::arrow::datatypes::{Field, Schema};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as SqlStatement;
 use tidegate_engine::batch::{arrow_type, column_type};
-use tidegate_engine::{DataType, Database, SchemaRef};
-use tokio::runtime::Handle;
+use tidegate_engine::{DataType, SchemaRef};
 
 use super::query::query;
 use super::table::{ColumnDefinition, CreateTable};
@@ -55,20 +54,21 @@ impl OwnStatement for CreateTableAs {
         OwnStatement::needs(&self.table, session)
     }
 
+    /// The table is of all nodes, and its rows are written once.
+    fn defines_by_itself(&self) -> bool {
+        true
+    }
+
     async fn run(&self, session: &Session) -> Result<Outcome> {
-        session.check_alone(
-            "CREATE TABLE … AS",
-            "create the table first, then fill it with INSERT INTO … SELECT",
-        )?;
         let plan = session.plan(self.query.clone()).await?;
         let (answer, _) = session.result_of(&plan).await?;
         let create = self.table.with_columns(self.columns(session, &answer)?);
-        let (table, is_new) = create.make(session).await?;
+        let (table, is_new) = create.make_everywhere(session).await?;
         if !is_new {
             let note = format!("table {} exists already, and stays as it is", table.full_name());
             return Ok(Outcome { note: Some(note), ..Outcome::count(0) });
         }
-        let unfilled = Unfilled { database: session.database.clone(), table: Some(table.clone()) };
+        let unfilled = session.unfilled(table.clone());
         let name = &self.table.name;
         match fill(session, (&table, name), plan).await {
             Ok(count) => {
@@ -139,54 +139,5 @@ impl CreateTableAs {
             ty => ty,
         };
         Ok(ColumnDefinition { name, ty: TypeName::Plain(ty), is_static: false })
-    }
-}
-
-/// A table whose rows are on their way: as this goes, so does the table.
-struct Unfilled {
-    database: Database,
-    table: Option<SchemaRef>,
-}
-
-impl Unfilled {
-    fn keep(mut self) {
-        self.table = None;
-    }
-
-    /// Drops the table; the error says so.
-    async fn take_back(mut self, error: QueryError) -> QueryError {
-        let Some(table) = self.table.take() else { return error };
-        let name = table.full_name();
-        let message = match drop_table(&self.database, &table).await {
-            Ok(()) => format!("{}; table {name} is not made", error.message),
-            Err(why) => format!(
-                "{}; table {name} is there without all its rows, for it could not \
-                                 be dropped: {why}",
-                error.message
-            ),
-        };
-        QueryError { message, ..error }
-    }
-}
-
-impl Drop for Unfilled {
-    fn drop(&mut self) {
-        let (Some(table), Ok(runtime)) = (self.table.take(), Handle::try_current()) else { return };
-        let database = self.database.clone();
-        runtime.spawn(async move {
-            if let Err(error) = drop_table(&database, &table).await {
-                let table = table.full_name();
-                tracing::warn!(table, %error, "a table that was given up could not be dropped");
-            }
-        });
-    }
-}
-
-/// Drops a table, unless another one has its name by now.
-async fn drop_table(database: &Database, table: &SchemaRef) -> tidegate_engine::Result<()> {
-    let now = database.catalog().table(&table.keyspace, &table.name).map(|table| table.id);
-    match now == Some(table.id) {
-        true => database.drop_table(&table.keyspace, &table.name, true).await,
-        false => Ok(()),
     }
 }
