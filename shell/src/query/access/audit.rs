@@ -19,12 +19,13 @@ const TEXT_BYTES_MAX: usize = 2000;
 pub enum AuditEvent {
     Login,
     RefusedLogin,
-    /// A keyspace, table or type.
+    /// A keyspace, table, type, view or service level.
     Definition,
     /// A role, what it may do, or its service level.
     Roles,
     Policy,
-    /// A flush, a compaction or a snapshot that somebody asked for.
+    /// What somebody asked of the work of all: a flush, a compaction, a snapshot, the end of a
+    /// read, files of others, the size of the cache, shares of I/O.
     Administration,
 }
 
@@ -55,9 +56,20 @@ const WORDS: &[(&[&str], AuditEvent)] = &[
     (&["alter", "rate"], AuditEvent::Policy),
     (&["alter", "read"], AuditEvent::Policy),
     (&["alter", "load"], AuditEvent::Policy),
+    (&["alter", "io", "priority"], AuditEvent::Policy),
+    (&["alter", "compaction"], AuditEvent::Policy),
+    (&["alter", "io", "class"], AuditEvent::Administration),
+    (&["alter", "cache", "set", "capacity"], AuditEvent::Administration),
     (&["flush"], AuditEvent::Administration),
     (&["compact"], AuditEvent::Administration),
     (&["snapshot"], AuditEvent::Administration),
+    (&["kill", "read"], AuditEvent::Administration),
+    (&["cancel", "compaction"], AuditEvent::Administration),
+    (&["invalidate"], AuditEvent::Administration),
+    (&["attach", "sstables"], AuditEvent::Administration),
+    (&["detach"], AuditEvent::Administration),
+    (&["import"], AuditEvent::Administration),
+    (&["record"], AuditEvent::Administration),
 ];
 
 impl AuditEvent {
@@ -145,7 +157,7 @@ mod tests {
 
     #[test]
     fn statements_that_concern_all_are_noted_by_their_first_words() {
-        use AuditEvent::{Definition, Policy, Roles};
+        use AuditEvent::{Administration, Definition, Policy, Roles};
         for (text, wanted) in [
             ("CREATE TABLE t (a int PRIMARY KEY)", Some(Definition)),
             ("truncate t", Some(Definition)),
@@ -153,7 +165,10 @@ mod tests {
             ("ALTER ROLE r WITH LOGIN = true", Some(Roles)),
             ("CREATE ROLE r", Some(Roles)),
             ("ATTACH SERVICE LEVEL x TO r", Some(Roles)),
-            ("ATTACH SSTABLES '/d' AS t", None),
+            ("ATTACH SSTABLES '/d' AS t", Some(Administration)),
+            ("DETACH t", Some(Administration)),
+            ("ALTER CACHE SET CAPACITY = 1GB", Some(Administration)),
+            ("SHOW READS", None),
             ("ALTER CACHE SET POLICY = p", Some(Policy)),
             ("DROP POLICY p", Some(Policy)),
             ("SELECT 1", None),
@@ -175,7 +190,10 @@ mod tests {
             (Roles, "DETACH SERVICE_LEVEL FROM r"),
             (Policy, "CREATE POLICY p; ROLLBACK POLICY; ROLLBACK CACHE POLICY"),
             (Policy, "ALTER RATE LIMITS; ALTER READ ADMISSION; ALTER LOAD SHEDDING"),
-            (Administration, "FLUSH t; COMPACT t; SNAPSHOT TO 'd'"),
+            (Policy, "ALTER IO PRIORITY SET POLICY p; ALTER COMPACTION SET POLICY p"),
+            (Administration, "FLUSH t; COMPACT t; SNAPSHOT TO 'd'; KILL READ 1"),
+            (Administration, "CANCEL COMPACTION 1; INVALIDATE CACHE; RECORD TRACE STOP"),
+            (Administration, "ALTER IO CLASS query SET shares = 5; IMPORT SSTABLES 'd' INTO t"),
             (Definition, "DROP TABLE t; ALTER TABLE t ADD COLUMN v int; CREATE VIEW v AS SELECT 1"),
             (Definition, "DROP KEYSPACE k; CREATE TYPE a (b int); DROP VIEW v"),
         ] {
@@ -210,7 +228,8 @@ mod tests {
             audit.add(n as i64, AuditEvent::Login, ("ann", &"x".repeat(n)), None);
         }
         let all = audit.all();
-        assert_eq!((all.len(), all[0].number), (RECORDS_MAX, 11));
+        let numbers: Vec<u64> = all.iter().map(|record| record.number).collect();
+        assert_eq!(numbers, (11..11 + RECORDS_MAX as u64).collect::<Vec<_>>());
         assert!(all.iter().all(|record| record.what.len() <= TEXT_BYTES_MAX));
     }
 }
