@@ -267,7 +267,7 @@ fn mentioned<'a>(statement: &str, names: &'a Names) -> Vec<&'a SchemaRef> {
         .filter_map(|token| match token.kind {
             TokenKind::Word => Some(statement[token.range].to_ascii_lowercase()),
             TokenKind::QuotedIdentifier => {
-                Some(statement[token.range].trim_matches('"').to_owned())
+                Some(statement[token.range].trim_matches('"').replace("\"\"", "\""))
             }
             _ => None,
         })
@@ -627,5 +627,102 @@ mod tests {
             shown,
             ["station  text · partition key", "at  int · clustering key", "value  double"]
         );
+    }
+
+    /// What is offered is put into the statement as it is: without quotes it would be another word.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn names_that_are_keywords_are_offered_in_quotes_wherever_they_are_offered() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options { shards: Some(1), ..Options::new(directory.path()) };
+        let database = Database::open(options).await.unwrap();
+        let session = crate::query::Session::new(database.clone(), Default::default()).unwrap();
+        for text in [
+            "CREATE KEYSPACE \"all\"",
+            "CREATE TABLE \"all\".\"group\" (k int PRIMARY KEY)",
+            "CREATE TABLE \"order\" (\"from\" int PRIMARY KEY, plain int)",
+            "CREATE TABLE plain (k int PRIMARY KEY)",
+            "CREATE VIEW \"limit\" AS SELECT k FROM plain",
+        ] {
+            session.execute(text).await.unwrap();
+        }
+        let names = Names { catalog: database.catalog(), keyspace: "default".into() };
+        database.close().await.unwrap();
+        // Views stand behind tables, and other keyspaces behind both.
+        let all = ["\"order\"", "plain", "\"limit\"", "\"all\".\"group\""];
+        let cases: [(&str, &[&str]); 9] = [
+            ("SELECT * FROM |", &all),
+            ("\\d |", &all),
+            (".schema pl|", &["plain"]),
+            ("USE |", &["\"all\"", "default"]),
+            ("SELECT * FROM all.|", &["\"group\""]),
+            ("SELECT * FROM \"order\" WHERE |", &["\"from\"", "plain"]),
+            // Of several statements the one counts in which the cursor is.
+            ("SELECT k| FROM plain; SELECT * FROM \"order\"", &["k"]),
+            ("SELECT * FROM plain; SELECT pl| FROM \"order\"", &["plain"]),
+            ("SELECT * FROM plain; SELECT k| FROM \"order\"", &[]),
+        ];
+        for (line, wanted) in cases {
+            offers(line, wanted, &names);
+        }
+    }
+
+    #[tokio::test]
+    async fn settings_of_commands_and_names_are_offered_in_any_letter_case() {
+        let directory = tempfile::tempdir().unwrap();
+        let names = names(directory.path()).await;
+        let cases: [(&str, &[&str]); 26] = [
+            ("\\|", &["\\?", "\\d", "\\q"]),
+            ("  .ti|", &[".timing"]),
+            (".|nonsense", &command::NAMES[3..]),
+            (".mode |", &["csv", "expanded", "json", "table"]),
+            (".mode J|", &["json"]),
+            (".rows |", &["all", "screen"]),
+            (".rows   s|", &["screen"]),
+            (".timing OF|", &["off"]),
+            (".quit |", &[]),
+            (".nonsense |", &[]),
+            ("\\d  re|", &["reading"]),
+            (".schema weather.|", &["weather.log"]),
+            ("SELECT * FROM WEATHER.|", &["log"]),
+            ("SELECT READING.v| FROM reading", &["value"]),
+            ("SELECT log.v| FROM weather.log", &["value"]),
+            ("SELECT log.v| FROM log", &[]),
+            ("SELECT 'x' FROM re|", &["reading", "replay_policy("]),
+            ("SELECT * FROM reading JOIN repl|", &["replay_policy("]),
+            ("INSERT INTO repl|", &[]),
+            ("SELECT * FROM nothing.|", &[]),
+            ("SELECT \"re|", &[]),
+            ("/* FROM |", &[]),
+            ("/* x */ SEL|", &["SELECT"]),
+            ("-- x\nsel|", &["select"]),
+            ("SELECT * FROM reading; Sel|", &["SELECT"]),
+            ("SELECT * FROM reading WHERE VAL|", &["value", "VALUES"]),
+        ];
+        for (line, wanted) in cases {
+            offers(line, wanted, &names);
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_column_that_is_static_says_so_and_one_that_was_dropped_is_not_offered() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options { shards: Some(1), ..Options::new(directory.path()) };
+        let database = Database::open(options).await.unwrap();
+        let session = crate::query::Session::new(database.clone(), Default::default()).unwrap();
+        for text in [
+            "CREATE TABLE t (k int, c int, s text STATIC, v int, w int, PRIMARY KEY (k, c))",
+            "ALTER TABLE t DROP w",
+        ] {
+            session.execute(text).await.unwrap();
+        }
+        let names = Names { catalog: database.catalog(), keyspace: "default".into() };
+        database.close().await.unwrap();
+        let line = "SELECT * FROM t WHERE ";
+        let (start, offers) = complete(line, line.len(), &names);
+        let mut shown: Vec<String> = offers.into_iter().map(|offer| offer.shown).collect();
+        shown.sort();
+        let wanted =
+            ["c  int · clustering key", "k  int · partition key", "s  text · static", "v  int"];
+        assert_eq!((start, shown), (line.len(), wanted.map(str::to_owned).to_vec()));
     }
 }

@@ -48,8 +48,10 @@ enum At {
     Verb,
     /// Within a statement about a role.
     Role,
-    /// Behind PASSWORD, and `=` perhaps.
+    /// Behind PASSWORD, and `=` or other signs perhaps.
     Password,
+    /// Behind the password itself, or behind what stands for it in a statement that is wrong.
+    Behind,
 }
 
 /// Where the passwords stand, with their quotes.
@@ -69,12 +71,13 @@ fn secrets(text: &str) -> Vec<Range<usize>> {
             (At::Elsewhere | At::Verb, _) if is("create") || is("alter") => At::Verb,
             (At::Verb, _) if is("role") || is("user") => At::Role,
             (At::Elsewhere | At::Verb, _) => At::Elsewhere,
-            (At::Role | At::Password, _) if is("password") => At::Password,
+            (At::Role | At::Password | At::Behind, _) if is("password") => At::Password,
             (At::Role, _) => At::Role,
-            (At::Password, TokenKind::Symbol) if token == "=" => At::Password,
-            (At::Password, _) => {
+            (At::Password | At::Behind, TokenKind::Symbol) => at,
+            (At::Behind, TokenKind::Word | TokenKind::Number) => At::Role,
+            (At::Password | At::Behind, _) => {
                 found.push(range);
-                At::Role
+                At::Behind
             }
         };
     }
@@ -93,6 +96,7 @@ mod tests {
                 "CREATE ROLE r WITH PASSWORD = '***' AND LOGIN = true",
             ),
             ("alter user r with password 'x'", "alter user r with password '***'"),
+            ("Create Role r With PassWord = 'x'", "Create Role r With PassWord = '***'"),
             (
                 "ALTER ROLE r WITH LOGIN = true AND HASHED PASSWORD='$argon2'",
                 "ALTER ROLE r WITH LOGIN = true AND HASHED PASSWORD='***'",
@@ -105,6 +109,13 @@ mod tests {
             ("CREATE ROLE r WITH PASSWORD = \"x\"", "CREATE ROLE r WITH PASSWORD = '***'"),
             ("CREATE ROLE r WITH PASSWORD = secret", "CREATE ROLE r WITH PASSWORD = '***'"),
             ("CREATE ROLE r WITH PASSWORD = 'open", "CREATE ROLE r WITH PASSWORD = '***'"),
+            ("CREATE ROLE r WITH PASSWORD => 'x'", "CREATE ROLE r WITH PASSWORD => '***'"),
+            ("CREATE ROLE r WITH PASSWORD: 'x'", "CREATE ROLE r WITH PASSWORD: '***'"),
+            ("CREATE ROLE r WITH PASSWORD = N'x'", "CREATE ROLE r WITH PASSWORD = '***''***'"),
+            (
+                "ALTER ROLE r WITH PASSWORD = x AND a = 'b'",
+                "ALTER ROLE r WITH PASSWORD = '***' AND a = 'b'",
+            ),
             ("SELECT * FROM t WHERE password = 'x'", "SELECT * FROM t WHERE password = 'x'"),
             ("CREATE TABLE role (password text)", "CREATE TABLE role (password text)"),
             ("CREATE ROLE password", "CREATE ROLE password"),
@@ -150,5 +161,43 @@ mod tests {
         }
         let kept = masked_in_place("ALTER ROLE a WITH PASSWORD = 'x\ny'; SELECT 1");
         assert_eq!(kept, "ALTER ROLE a WITH PASSWORD = **\n**; SELECT 1");
+    }
+
+    /// Whatever a password is written as, and whatever stands before it.
+    #[test]
+    fn a_password_of_any_form_is_masked_wherever_its_statement_stands() {
+        for (text, wanted) in [
+            ("CREATE ROLE r WITH PASSWORD = 12345", "CREATE ROLE r WITH PASSWORD = '***'"),
+            ("CREATE ROLE r WITH PASSWORD = `x`", "CREATE ROLE r WITH PASSWORD = '***'"),
+            ("CREATE ROLE r WITH PASSWORD = $t$x$t$", "CREATE ROLE r WITH PASSWORD = '***'"),
+            ("ALTER USER r WITH PASSWORD\t'x'", "ALTER USER r WITH PASSWORD\t'***'"),
+            (
+                "/* new */ create /* a */ role r with password='x'",
+                "/* new */ create /* a */ role r with password='***'",
+            ),
+            (
+                "ALTER ROLE r WITH PASSWORD = 'x' AND PASSWORD = 'y'",
+                "ALTER ROLE r WITH PASSWORD = '***' AND PASSWORD = '***'",
+            ),
+            (
+                "EXPLAIN CREATE ROLE create WITH PASSWORD = 'x'",
+                "EXPLAIN CREATE ROLE create WITH PASSWORD = '***'",
+            ),
+            (
+                "CREATE USER IF NOT EXISTS u WITH PASSWORD 'x' SUPERUSER; SELECT 'password'",
+                "CREATE USER IF NOT EXISTS u WITH PASSWORD '***' SUPERUSER; SELECT 'password'",
+            ),
+        ] {
+            assert_eq!(masked(text), wanted);
+            let kept = masked_in_place(text);
+            assert_eq!(kept.chars().count(), text.chars().count(), "{text}");
+            assert!(!kept.contains("'x'") && !kept.contains("'y'"), "{kept}");
+        }
+        // A role of that name hides nothing.
+        let odd = masked("ALTER ROLE password WITH PASSWORD = 'hush'");
+        assert!(!odd.contains("hush"), "{odd}");
+        for plain in ["SELECT 'password'", "", "passwor", "GRANT SELECT ON password TO r"] {
+            assert!(matches!(masked(plain), Cow::Borrowed(same) if same == plain), "{plain}");
+        }
     }
 }

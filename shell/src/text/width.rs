@@ -69,9 +69,12 @@ fn wrap_line(out: &mut String, line: &str, columns: usize, indent: &str) {
         // A word that is longer than a line is cut; at least one character leaves.
         let cut = blank.unwrap_or_else(|| fits.max(next));
         out.push_str(&rest[..cut]);
+        rest = rest[cut..].trim_start_matches(' ');
+        if rest.is_empty() {
+            return;
+        }
         out.push('\n');
         out.push_str(indent);
-        rest = rest[cut..].trim_start_matches(' ');
         room = columns.saturating_sub(width(indent)).max(1);
     }
 }
@@ -95,7 +98,43 @@ mod tests {
         assert_eq!(wrapped("one two three", 9, "  "), "one two\n  three");
         assert_eq!(wrapped("abcdefgh", 3, " "), "abc\n de\n fg\n h");
         assert_eq!(wrapped("a\nb c", 80, "  "), "a\nb c");
+        // A letter that has no room ends its line, and nothing follows the last one.
+        assert_eq!(wrapped("日本", 1, ""), "日\n本");
+        assert_eq!(wrapped("one   ", 4, ""), "one ");
         let text = "日本語の長い文 と English";
         assert!(wrapped(text, 8, "  ").lines().all(|line| width(line) <= 8));
+    }
+
+    #[test]
+    fn what_just_fits_is_whole_and_marks_on_letters_take_no_room() {
+        // An é of two characters.
+        let accented = "e\u{301}bc";
+        assert_eq!((width(accented), head_bytes(accented, 1)), (3, "e\u{301}".len()));
+        for (text, columns, wanted) in [
+            ("abc", 3, "abc"),
+            ("abcd", 3, "ab…"),
+            ("abcd", 4, "abcd"),
+            (accented, 3, accented),
+            (accented, 2, "e\u{301}…"),
+            ("x", 0, "…"),
+            ("", 0, ""),
+            ("日", 1, "…"),
+        ] {
+            assert_eq!(shortened(text, columns), wanted, "{text} in {columns}");
+        }
+        for (text, columns, indent, wanted) in [
+            ("abcd efgh", 4, "", "abcd\nefgh"),
+            ("abcd efgh", 9, "", "abcd efgh"),
+            ("abcd efgh", 8, "", "abcd\nefgh"),
+            ("abc defg", 4, "", "abc\ndefg"),
+            ("a  b", 2, "", "a \nb"),
+            ("  abcdef", 4, "", "  ab\ncdef"),
+            ("one two three", 9, "    ", "one two\n    three"),
+            ("abcdef", 3, "   ", "abc\n   d\n   e\n   f"),
+            ("", 5, "  ", ""),
+            ("a\n\nb", 5, "  ", "a\n\nb"),
+        ] {
+            assert_eq!(wrapped(text, columns, indent), wanted, "{text} in {columns}");
+        }
     }
 }
