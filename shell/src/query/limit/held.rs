@@ -64,10 +64,10 @@ impl Held {
     ///
     /// Errors: as [`ResultLimits::add`].
     fn count(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
+        self.limits.add(&batch, &mut self.count, &self.statement, &self.warnings)?;
         if let Some(watching) = &mut self.watching {
             watching.give(batch.num_rows() as u64);
         }
-        self.limits.add(&batch, &mut self.count, &self.statement, &self.warnings)?;
         Ok(batch)
     }
 
@@ -103,5 +103,82 @@ impl Drop for Held {
     /// Nobody takes more of them.
     fn drop(&mut self) {
         self.end(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{ArrayRef, Int32Array};
+    use futures::stream;
+
+    use super::*;
+    use crate::query::error::QueryError;
+    use crate::query::parse::statement::split;
+
+    fn batch() -> RecordBatch {
+        let column = Arc::new(Int32Array::from(vec![1, 2, 3])) as ArrayRef;
+        RecordBatch::try_from_iter([("a", column)]).unwrap()
+    }
+
+    /// What comes of two batches, or of one and an error before the second, and is asked for four
+    /// times; the rows are gone as soon as they have ended.
+    async fn given(
+        limits: ResultLimits,
+        is_damaged: bool,
+        warnings: &Arc<Warnings>,
+    ) -> [String; 4] {
+        let statement = &split("SELECT a FROM t").unwrap()[0];
+        let mut items = vec![Ok(batch()), Ok(batch())];
+        if is_damaged {
+            items.insert(1, Err(QueryError::invalid("a file is damaged")));
+        }
+        let alive = Arc::new(());
+        let guard = Arc::clone(&alive);
+        let rows = stream::iter(items).inspect(move |_| assert_eq!(Arc::strong_count(&guard), 2));
+        let outcome = Outcome::rows(batch().schema(), rows.boxed());
+        let OutcomeKind::Rows(mut rows) = limits.hold(statement, outcome, warnings).kind else {
+            panic!("rows stay rows");
+        };
+        let mut given = [const { String::new() }; 4];
+        for text in &mut given {
+            let next = rows.next().await;
+            let has_ended = !matches!(next, Some(Ok(_)));
+            assert_eq!(Arc::strong_count(&alive), if has_ended { 1 } else { 2 });
+            *text = match next {
+                Some(Ok(batch)) => format!("{} rows", batch.num_rows()),
+                Some(Err(error)) => error.message,
+                None => "the end".to_owned(),
+            };
+        }
+        given
+    }
+
+    #[tokio::test]
+    async fn behind_an_error_nothing_comes_and_nothing_is_read() {
+        let limits = |warn_bytes, max_bytes| ResultLimits { warn_bytes, max_bytes };
+        let (rows, end, damage) = ("3 rows", "the end", "a file is damaged");
+        for (limits, is_damaged, wanted, warned) in [
+            (limits(0, 0), false, [rows, rows, end, end], 0),
+            (limits(1, 0), false, [rows, rows, end, end], 1),
+            (limits(0, 0), true, [rows, damage, end, end], 0),
+            (limits(1, 1 << 40), true, [rows, damage, end, end], 1),
+            (limits(1 << 40, 1 << 40), true, [rows, damage, end, end], 0),
+        ] {
+            let warnings = Arc::new(Warnings::default());
+            let found = given(limits, is_damaged, &warnings).await;
+            assert_eq!(found, wanted, "{limits:?}");
+            assert_eq!(warnings.all().len(), warned, "{limits:?}");
+        }
+        for is_damaged in [false, true] {
+            let warnings = Arc::new(Warnings::default());
+            let [first, rest @ ..] = given(limits(0, 1), is_damaged, &warnings).await;
+            assert!(first.contains("bytes after 3 rows, and 1 is most"), "{first}");
+            assert_eq!(rest, [end; 3]);
+        }
+        // What is no rows has no size.
+        let statement = &split("DELETE FROM t").unwrap()[0];
+        let warnings = Arc::new(Warnings::default());
+        let outcome = limits(1, 1).hold(statement, Outcome::count(3), &warnings);
+        assert!(matches!(outcome.kind, OutcomeKind::Count(3)));
     }
 }

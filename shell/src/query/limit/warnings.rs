@@ -2,9 +2,7 @@
 
 use std::sync::Mutex;
 
-use sqlparser::tokenizer::Token;
-
-use crate::query::parse::statement::Statement;
+use crate::query::parse::statement::{Statement, is_value};
 
 /// Warnings that are kept; a further one takes the place of the oldest.
 const WARNINGS_MAX: usize = 100;
@@ -66,11 +64,9 @@ fn shape(statement: &Statement) -> String {
         if !shape.is_empty() {
             shape.push(' ');
         }
-        match &token.token {
-            Token::Number(..) | Token::SingleQuotedString(_) | Token::Placeholder(_) => {
-                shape.push('?');
-            }
-            other => shape.push_str(&other.to_string()),
+        match is_value(&token.token) {
+            true => shape.push('?'),
+            false => shape.push_str(&token.token.to_string()),
         }
     }
     match shape.char_indices().nth(SHAPE_MAX) {
@@ -112,5 +108,28 @@ mod tests {
         assert_eq!((all.len(), &*all[0].shape), (WARNINGS_MAX, "SELECT c0 FROM t"));
         add(&format!("SELECT {} FROM t", "ä".repeat(2 * SHAPE_MAX)), "long");
         assert_eq!(warnings.all()[WARNINGS_MAX - 1].shape.chars().count(), SHAPE_MAX + 1);
+    }
+
+    #[test]
+    fn a_shape_hides_values_and_ends_where_it_is_too_long() {
+        let of = |text: &str| shape(&split(text).unwrap()[0]);
+        for (text, wanted) in [
+            ("SELECT a FROM t WHERE b = -1.5e3", "SELECT a FROM t WHERE b = - ?"),
+            ("select  a\nFROM t -- all\n", "select a FROM t"),
+            ("SELECT a FROM t WHERE b IN ('x', 2, $1)", "SELECT a FROM t WHERE b IN ( ? , ? , ? )"),
+            ("SELECT \"A b\" FROM t LIMIT 5", "SELECT \"A b\" FROM t LIMIT ?"),
+            ("SELECT X'00ff', E'a\\n', N'b', $$c$$, $x$d$x$", "SELECT ? , ? , ? , ? , ?"),
+        ] {
+            assert_eq!(of(text), wanted);
+        }
+        let start = "SELECT ";
+        for (letter, more) in [("x", 0), ("x", 1), ("ä", 0), ("ä", 1), ("ä", 50)] {
+            let text = format!("{start}{}", letter.repeat(SHAPE_MAX - start.len() + more));
+            let wanted = match more {
+                0 => text.clone(),
+                _ => text.chars().take(SHAPE_MAX).chain(['…']).collect(),
+            };
+            assert_eq!(of(&text), wanted, "{more} more");
+        }
     }
 }

@@ -13,7 +13,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, TokenizerE
 
 use super::dialect::TideDialect;
 use super::said::{self, Said};
-pub(in crate::query) use super::token::{is_word, span_of};
+pub(in crate::query) use super::token::{is_value, is_word, span_of};
 use crate::query::error::{QueryError, Result, Span};
 use crate::text::{BatchWords, TokenKind, lex, masked};
 

@@ -10,6 +10,21 @@ pub(in crate::query) fn is_word(token: &Token, word: &str) -> bool {
         if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
 }
 
+/// Whether `token` is a value: a number, text or bytes in any quotes, or a parameter.
+pub(in crate::query) fn is_value(token: &Token) -> bool {
+    matches!(
+        token,
+        Token::Number(..)
+            | Token::SingleQuotedString(_)
+            | Token::EscapedStringLiteral(_)
+            | Token::UnicodeStringLiteral(_)
+            | Token::NationalStringLiteral(_)
+            | Token::DollarQuotedString(_)
+            | Token::HexStringLiteral(_)
+            | Token::Placeholder(_)
+    )
+}
+
 /// A token's place as errors show it.
 pub(in crate::query) fn span_of(span: &TokenSpan) -> Span {
     let length = if span.start.line == span.end.line {

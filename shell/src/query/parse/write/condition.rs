@@ -7,7 +7,7 @@ use super::operand::{Depths, OperandTokens, split};
 use crate::query::error::{QueryError, Result, Span};
 use crate::query::parse::ast::{If, IfComparison, IfKind, IfOperator};
 use crate::query::parse::cursor::Cursor;
-use crate::query::parse::statement::{is_word, span_of};
+use crate::query::parse::statement::{is_value, is_word, span_of};
 
 /// Words behind which a column may be called `if`.
 const BEFORE_NAMES: [&str; 9] =
@@ -45,17 +45,8 @@ fn place(tokens: &[TokenWithSpan]) -> Option<usize> {
             Some(Token::Word(word)) if word.quote_style.is_none() => {
                 !BEFORE_NAMES.iter().any(|known| word.value.eq_ignore_ascii_case(known))
             }
-            Some(token) => matches!(
-                token,
-                Token::Word(_)
-                    | Token::Number(..)
-                    | Token::SingleQuotedString(_)
-                    | Token::Placeholder(_)
-                    | Token::RParen
-                    | Token::RBracket
-                    | Token::RBrace
-                    | Token::HexStringLiteral(_)
-            ),
+            Some(Token::Word(_) | Token::RParen | Token::RBracket | Token::RBrace) => true,
+            Some(token) => is_value(token),
             None => false,
         };
         is_outside && follows_value && is_word(&token.token, "if")

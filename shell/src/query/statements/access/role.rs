@@ -119,8 +119,11 @@ impl Read for CreateRole {
     fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
         let if_not_exists = cursor.take_words(&["if", "not", "exists"]);
         let name = role_name(cursor)?;
-        if cursor.peek().is_some() && !cursor.take_word("with") {
-            return Err(cursor.expected("WITH"));
+        if cursor.peek().is_some() {
+            cursor.expect_word("with")?;
+            if cursor.peek().is_none() {
+                return Err(cursor.expected("PASSWORD, LOGIN or SUPERUSER"));
+            }
         }
         Ok(CreateRole { name, changes: Changes::read(cursor)?, if_not_exists })
     }

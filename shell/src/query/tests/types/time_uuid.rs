@@ -162,3 +162,97 @@ async fn literals_among_uuids_take_their_form() {
         assert_eq!(found, [own, other], "{chosen}");
     }
 }
+
+/// All UUIDs of a millisecond are of that instant, on whichever side it stands.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn time_uuids_are_compared_with_instants_from_either_side() {
+    let world = World::new().await;
+    world.run("CREATE TABLE e (pk int, tu timeuuid, r timeuuid, PRIMARY KEY (pk, tu))").await;
+    for at in ["2013-01-01T00:00:00.000Z", "2013-01-01T00:00:00.001Z"] {
+        for end in ["minTimeuuid", "maxTimeuuid"] {
+            world.run(&format!("INSERT INTO e VALUES (1, {end}('{at}'), {end}('{at}'))")).await;
+        }
+    }
+    let (first, second) =
+        ("TIMESTAMP '2013-01-01 00:00:00.000'", "TIMESTAMP '2013-01-01 00:00:00.001'");
+    for column in ["tu", "r"] {
+        for (condition, wanted) in [
+            (format!("{column} < {first}"), 0),
+            (format!("{column} < {second}"), 2),
+            (format!("{column} <= {first}"), 2),
+            (format!("{column} <= {second}"), 4),
+            (format!("{column} > {first}"), 2),
+            (format!("{column} > {second}"), 0),
+            (format!("{column} >= {first}"), 4),
+            (format!("{column} >= {second}"), 2),
+            (format!("{first} < {column}"), 2),
+            (format!("{second} < {column}"), 0),
+            (format!("{first} <= {column}"), 4),
+            (format!("{second} <= {column}"), 2),
+            (format!("{first} > {column}"), 0),
+            (format!("{second} > {column}"), 2),
+            (format!("{first} >= {column}"), 2),
+            (format!("{second} >= {column}"), 4),
+            (format!("{column} BETWEEN {first} AND {first}"), 2),
+            (format!("{column} BETWEEN {first} AND {second}"), 4),
+            (format!("{column} NOT BETWEEN {first} AND {first}"), 2),
+        ] {
+            let query = format!("SELECT count(*) FROM e WHERE pk = 1 AND {condition}");
+            assert_eq!(world.column(&query).await, [wanted.to_string()], "{query}");
+        }
+    }
+}
+
+/// Functions by their other names, and instants before 1970.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn functions_of_time_uuids_have_other_names_and_reach_behind_1970() {
+    let world = World::new().await;
+    for (query, wanted) in [
+        ("SELECT max_timeuuid(DATE '1970-01-01')", "1381670f-1dd2-11b2-7f7f-7f7f7f7f7f7f"),
+        ("SELECT dateOf(minTimeuuid('2013-01-01'))", "2013-01-01T00:00:00Z"),
+        ("SELECT dateOf(maxTimeuuid('2013-01-01'))", "2013-01-01T00:00:00Z"),
+        ("SELECT count(DISTINCT current_timeuuid()) FROM range(3)", "3"),
+        ("SELECT toTimestamp(minTimeuuid('1969-12-31 23:59:59.999'))", "1969-12-31T23:59:59.999Z"),
+        ("SELECT toTimestamp(maxTimeuuid('1969-12-31 23:59:59.999'))", "1969-12-31T23:59:59.999Z"),
+        ("SELECT toTimestamp(maxTimeuuid('1969-12-31 23:59:59.9995'))", "1969-12-31T23:59:59.999Z"),
+        ("SELECT toTimestamp(minTimeuuid('1970-01-01 00:00:00.0009'))", "1970-01-01T00:00:00Z"),
+    ] {
+        assert_eq!(world.column(query).await, [wanted], "{query}");
+    }
+    let version_4 = "SELECT toTimestamp('00000000-0000-4000-8000-000000000000')";
+    let error = world.error(version_4).await;
+    assert!(error.message.contains("is no timeuuid"), "{error}");
+}
+
+/// A timestamp may be finer than the milliseconds of a time UUID, and may have none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_timestamp_is_in_the_millisecond_that_it_falls_into_or_beyond_all_time_uuids() {
+    let world = World::new().await;
+    for text in ["1969-12-31 23:59:59.9995", "1969-12-31 23:59:59.999", "1970-01-01 00:00:00.0005"]
+    {
+        for function in ["minTimeuuid", "maxTimeuuid"] {
+            let same = format!("SELECT {function}(TIMESTAMP '{text}') = {function}('{text}')");
+            assert_eq!(world.column(&same).await, ["true"], "{same}");
+            let micros = format!(
+                "SELECT {function}(arrow_cast('{text}', 'Timestamp(µs)')) = {function}('{text}')"
+            );
+            assert_eq!(world.column(&micros).await, ["true"], "{micros}");
+        }
+    }
+    // Of 1582-10-15 and of the last milliseconds of 60 bits.
+    for (ms, is_one) in [
+        (-12_219_292_800_000_i64, true),
+        (-12_219_292_800_001, false),
+        (103_072_857_660_683, true),
+        (103_072_857_660_684, false),
+    ] {
+        let text = format!("SELECT minTimeuuid(to_timestamp_millis({ms}))");
+        match is_one {
+            true => assert_eq!(world.column(&text).await.len(), 1, "{text}"),
+            false => {
+                let error = world.error(&text).await;
+                assert!(error.message.contains("no timeuuid is as far away"), "{text}: {error}");
+            }
+        }
+    }
+}

@@ -106,6 +106,18 @@ async fn an_update_or_delete_is_done_where_its_condition_holds() {
     assert_eq!(world.column("SELECT count(*) FROM one").await, ["0"]);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn conditions_stand_behind_values_in_any_quotes() {
+    let world = World::new().await;
+    world.run("CREATE TABLE named (k text PRIMARY KEY, v int)").await;
+    world.run("INSERT INTO named VALUES ('a', 1)").await;
+    for key in ["'a'", "$$a$$", "E'a'"] {
+        let update = format!("UPDATE named SET v = 1 WHERE k = {key} IF v =");
+        assert!(is_applied(&world, &format!("{update} 1")).await, "{key}");
+        assert!(!is_applied(&world, &format!("{update} 2")).await, "{key}");
+    }
+}
+
 /// Below, at and above the value of a row, and of one that has none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_comparison_holds_on_its_side_of_the_border_alone() {

@@ -7,7 +7,8 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringArray, TimestampM
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::compute::kernels::cast_utils::Parser;
 use datafusion::arrow::datatypes::{
-    DataType, FieldRef, TimeUnit, TimestampMillisecondType, TimestampNanosecondType,
+    DataType, FieldRef, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType,
 };
 use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::logical_expr::{
@@ -53,6 +54,13 @@ pub fn functions(database: &Engine, node: [u8; 8]) -> Vec<ScalarUDF> {
         ScalarUDF::from(ToTimestamp::new()),
         ScalarUDF::from(CurrentTimeUuid::new(database.clone(), node)),
     ]
+}
+
+/// Whether a version 1 UUID has this time and the millisecond that follows: it counts in 60 bits,
+/// from 1582 on.
+fn has_uuid(ticks: i64) -> bool {
+    let time = ticks.checked_add(UUID_EPOCH);
+    time.is_some_and(|time| (0..=(1 << 60) - TICKS).contains(&time))
 }
 
 /// A version 1 UUID of a time in units of 100 ns since 1970.
@@ -179,9 +187,7 @@ impl ScalarUDFImpl for Bound {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let instants = millis_of(&args)?;
         let text = |ms: i64| {
-            let first =
-                ms.checked_mul(TICKS).filter(|ticks| ticks.checked_add(UUID_EPOCH).is_some());
-            let Some(first) = first else {
+            let Some(first) = ms.checked_mul(TICKS).filter(|ticks| has_uuid(*ticks)) else {
                 return exec_err!("{}: no timeuuid is as far away as {ms} ms", self.name());
             };
             let uuid = match self.is_end {
@@ -209,9 +215,16 @@ fn millis_of(args: &ScalarFunctionArgs) -> Result<TimestampMillisecondArray> {
     if !matches!(array.data_type(), DataType::Timestamp(..) | DataType::Date32 | DataType::Date64) {
         return exec_err!("{} is no timestamp", array.data_type());
     }
+    let none = || DataFusionError::Internal("a cast gave another type".to_owned());
+    // A cast would cut an instant before 1970 towards it, into the next millisecond.
+    if let Some(finer) = array.as_primitive_opt::<TimestampMicrosecondType>() {
+        return Ok(finer.unary(|us| us.div_euclid(1000)));
+    }
+    if let Some(finer) = array.as_primitive_opt::<TimestampNanosecondType>() {
+        return Ok(finer.unary(|ns| ns.div_euclid(1_000_000)));
+    }
     let wanted = DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into()));
     let array = cast(&array, &wanted)?;
-    let none = || DataFusionError::Internal("a cast gave another type".to_owned());
     let millis = array.as_primitive_opt::<TimestampMillisecondType>().ok_or_else(none)?;
     Ok(millis.clone().with_timezone_opt(None::<&str>))
 }
