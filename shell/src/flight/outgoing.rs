@@ -17,7 +17,7 @@ use std::sync::Arc;
 use arrow::array::{
     Array, ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions, UInt64Array,
 };
-use arrow::compute::cast;
+use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, IntervalUnit, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use tonic::metadata::MetadataMap;
@@ -179,7 +179,7 @@ impl Form {
             (T::Map(..), T::Map(entries, sorted)) => {
                 let (_, offsets, pairs, nulls, _) = column.as_map().clone().into_parts();
                 let T::Struct(fields) = entries.data_type() else {
-                    return cast(column, wanted);
+                    return strictly(column, wanted);
                 };
                 let pairs = self.structs(&pairs, fields)?;
                 let maps = arrow::array::MapArray::try_new(
@@ -192,7 +192,7 @@ impl Form {
                 Ok(Arc::new(maps))
             }
             (T::UInt64, T::Int64) => Ok(Arc::new(signed(column.as_primitive())?)),
-            _ => cast(column, wanted),
+            _ => strictly(column, wanted),
         }
     }
 
@@ -206,6 +206,13 @@ impl Form {
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         arrow::array::StructArray::try_new(fields.clone(), columns, array.nulls().cloned())
     }
+}
+
+/// A cast that makes no null of a value.
+///
+/// Errors: `CastError` for a value that the other type does not hold.
+fn strictly(column: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, ArrowError> {
+    cast_with_options(column, wanted, &CastOptions { safe: false, ..CastOptions::default() })
 }
 
 /// Errors: `CastError` for a number that is too large.
@@ -245,8 +252,9 @@ pub(super) fn keeps_promise(promised: &Schema, found: &Schema) -> bool {
 #[cfg(test)]
 mod tests {
     use arrow::array::{
-        Decimal256Array, IntervalMonthDayNanoArray, LargeStringArray, ListArray, StringViewArray,
-        StructArray, TimestampMillisecondArray,
+        Decimal256Array, FixedSizeListArray, IntervalMonthDayNanoArray, LargeListArray,
+        LargeStringArray, ListArray, MapArray, StringViewArray, StructArray,
+        TimestampMillisecondArray,
     };
     use arrow::buffer::{NullBuffer, OffsetBuffer};
     use arrow::datatypes::{IntervalMonthDayNano, i256};
@@ -351,6 +359,29 @@ mod tests {
         assert!(error.contains("18446744073709551615 is more than a bigint holds"), "{error}");
     }
 
+    /// Lists of other kinds are rare, and no number becomes null in them either.
+    #[test]
+    fn a_number_that_is_too_large_is_refused_within_lists_of_each_kind() {
+        let item = || Arc::new(Field::new("item", DataType::UInt64, true));
+        for most in [i64::MAX as u64, u64::MAX] {
+            let numbers = Arc::new(UInt64Array::from(vec![Some(most), None])) as ArrayRef;
+            let list = OffsetBuffer::from_lengths([2]);
+            let large = OffsetBuffer::from_lengths([2]);
+            let lists: [ArrayRef; 3] = [
+                Arc::new(ListArray::new(item(), list, Arc::clone(&numbers), None)),
+                Arc::new(LargeListArray::new(item(), large, Arc::clone(&numbers), None)),
+                Arc::new(FixedSizeListArray::new(item(), 2, numbers, None)),
+            ];
+            for column in lists {
+                let ty = column.data_type().clone();
+                let rows = RecordBatch::try_from_iter([("a", column)]).unwrap();
+                let schema = Form::default().schema(rows.schema_ref());
+                let sent = Form::default().batch(&rows, &schema);
+                assert_eq!(sent.is_ok(), most < u64::MAX, "{ty}: {sent:?}");
+            }
+        }
+    }
+
     #[test]
     fn a_session_has_text_and_timestamps_without_zone_where_it_wants() {
         let form = Form { without_zone: true, wide_as_text: true, duration_as_text: true };
@@ -375,6 +406,124 @@ mod tests {
         assert!(!Form::of(&headers, zone).without_zone);
         headers.insert(TIMESTAMP, "naive".parse().unwrap());
         assert!(Form::of(&headers, zone).without_zone);
+    }
+
+    #[test]
+    fn each_option_changes_its_own_part_of_a_form_alone() {
+        let plain = Form::default();
+        for (option, value, wanted) in [
+            (TIMESTAMP, "naive", Form { without_zone: true, ..plain }),
+            (TIMESTAMP, "zone", plain),
+            (VARINT, "text", Form { wide_as_text: true, ..plain }),
+            (VARINT, "decimal", plain),
+            (DURATION, "text", Form { duration_as_text: true, ..plain }),
+            (DURATION, "interval", plain),
+            (ENDPOINTS, "one", plain),
+        ] {
+            let is_known =
+                |(name, values): &(&str, &[&str])| *name == option && values.contains(&value);
+            assert!(OPTIONS.iter().any(is_known), "{option} {value}");
+            let of_session = |name: &str| (name == option).then(|| value.to_owned());
+            assert_eq!(Form::of(&MetadataMap::new(), of_session), wanted, "{option} {value}");
+            let mut headers = MetadataMap::new();
+            headers.insert(option, value.parse().unwrap());
+            assert_eq!(Form::of(&headers, |_: &str| None), wanted, "{option} {value} of a call");
+        }
+    }
+
+    #[test]
+    fn a_result_leaves_in_the_parts_that_its_call_asks_for_or_else_its_session() {
+        use Endpoints::{Auto, One, Shards};
+        for (of_call, of_session, wanted) in [
+            (None, None, Auto),
+            (None, Some("auto"), Auto),
+            (None, Some("shards"), Shards),
+            (None, Some("one"), One),
+            (Some("auto"), Some("one"), Auto),
+            (Some("shards"), Some("one"), Shards),
+            (Some("one"), Some("shards"), One),
+            (Some("two"), None, Auto),
+        ] {
+            let mut headers = MetadataMap::new();
+            if let Some(value) = of_call {
+                headers.insert(ENDPOINTS, value.parse().unwrap());
+            }
+            let session = |name: &str| of_session.filter(|_| name == ENDPOINTS).map(str::to_owned);
+            let found = Endpoints::of(&headers, session);
+            assert_eq!(found, wanted, "{of_call:?}, {of_session:?}");
+        }
+    }
+
+    /// Of whatever holds other values, what it holds is sent as it is by itself.
+    #[test]
+    fn what_stands_within_other_values_has_the_form_of_what_stands_alone() {
+        use DataType as T;
+        let unit = arrow::datatypes::TimeUnit::Millisecond;
+        let of = |ty: T| Arc::new(Field::new("v", ty, true));
+        let key = || Arc::new(Field::new("k", T::Int32, false));
+        let map = |fields: Vec<FieldRef>| {
+            T::Map(Arc::new(Field::new("entries", T::Struct(fields.into()), false)), true)
+        };
+        let within: [&dyn Fn(T) -> T; 7] = [
+            &|ty| T::List(of(ty)),
+            &|ty| T::LargeList(of(ty)),
+            &|ty| T::FixedSizeList(of(ty), 3),
+            &|ty| T::Struct(Fields::from(vec![key(), of(ty)])),
+            &|ty| map(vec![key(), of(ty)]),
+            &|ty| map(vec![of(ty), key()]),
+            &|ty| T::List(of(T::Struct(Fields::from(vec![of(ty)])))),
+        ];
+        let zoned = T::Timestamp(unit, Some("UTC".into()));
+        let all = Form { without_zone: true, wide_as_text: true, duration_as_text: true };
+        assert_eq!(Form::default().data_type(&zoned), zoned);
+        assert_eq!(all.data_type(&zoned), T::Timestamp(unit, None));
+        for ty in [
+            T::Utf8View,
+            T::LargeUtf8,
+            T::BinaryView,
+            T::LargeBinary,
+            T::UInt64,
+            T::Int64,
+            T::Dictionary(Box::new(T::Int32), Box::new(T::LargeUtf8)),
+            zoned,
+            T::Decimal128(38, 2),
+            T::Decimal256(76, 0),
+            T::Interval(IntervalUnit::MonthDayNano),
+        ] {
+            for form in [Form::default(), all] {
+                let alone = form.data_type(&ty);
+                for holding in within {
+                    let found = form.data_type(&holding(ty.clone()));
+                    assert_eq!(found, holding(alone.clone()), "{ty} by {form:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn keys_and_values_of_a_map_are_converted_and_nulls_stay() {
+        let keys: ArrayRef = Arc::new(StringViewArray::from(vec!["a", "b", "c"]));
+        let wide = vec![Some(i256::from_i128(7)), None, Some(i256::MINUS_ONE)];
+        let wide = Decimal256Array::from(wide).with_precision_and_scale(76, 0).unwrap();
+        let wide: ArrayRef = Arc::new(wide);
+        let fields = Fields::from(vec![
+            Field::new("keys", DataType::Utf8View, false),
+            Field::new("values", wide.data_type().clone(), true),
+        ]);
+        let pairs = StructArray::new(fields.clone(), vec![keys, wide], None);
+        let entries = Arc::new(Field::new("entries", DataType::Struct(fields), false));
+        let offsets = OffsetBuffer::from_lengths([2, 0, 1]);
+        let nulls = Some(NullBuffer::from(vec![true, false, true]));
+        let maps: ArrayRef = Arc::new(MapArray::new(entries, offsets, pairs, nulls, false));
+        let rows = RecordBatch::try_from_iter_with_nullable([("m", maps, true)]).unwrap();
+        let form = Form { wide_as_text: true, ..Form::default() };
+        let sent = form.batch(&rows, &form.schema(rows.schema_ref())).unwrap();
+        let maps = sent.column(0).as_map();
+        assert_eq!([0, 1, 2].map(|row| maps.is_null(row)), [false, true, false]);
+        assert_eq!([0, 1, 2].map(|row| maps.value_length(row)), [2, 0, 1]);
+        let (keys, values) = (maps.keys().as_string::<i32>(), maps.values().as_string::<i32>());
+        assert_eq!(keys.iter().flatten().collect::<Vec<_>>(), ["a", "b", "c"]);
+        assert_eq!(values.iter().collect::<Vec<_>>(), [Some("7"), None, Some("-1")]);
     }
 
     #[test]

@@ -379,10 +379,14 @@ impl Sessions {
         Ok(Held { session, clock: Arc::clone(self.clock()) })
     }
 
-    /// Ends the session of a request; false when it has none.
+    /// Ends the session of a request; false when it has none, or another caller's.
     pub(super) fn end<T>(&self, request: &Request<T>) -> bool {
         let Ok(caller) = self.caller(request) else { return false };
-        lock(&self.all).entries.remove(&name(request, &caller)).is_some()
+        let name = name(request, &caller);
+        let mut all = lock(&self.all);
+        let own = all.entries.get(&name);
+        let is_own = own.is_some_and(|entry| *entry.session.query.caller() == caller);
+        is_own && all.entries.remove(&name).is_some()
     }
 
     /// A connection is open from now on.
@@ -601,6 +605,15 @@ pub(in crate::flight) mod tests {
         assert_eq!((key("default", "u"), key("other", "t")), (None, None));
         assert_eq!(key("default", "t").as_deref(), Some("d"));
         assert_eq!(lock(&session.dropped).len(), DROPPED_MAX);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn nobody_ends_the_session_of_another_caller() {
+        let world = World::new().await;
+        let token = world.sessions.start(&world.basic(1, "a")).unwrap();
+        let mut other = world.bearer(1, &token);
+        other.extensions_mut().insert(Identity(Caller::Role("b".into())));
+        assert!(!world.sessions.end(&other) && world.sessions.end(&world.bearer(1, &token)));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
