@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, try_join_all};
+use futures::future::{BoxFuture, join_all};
 
 use super::database::Database;
 use super::report::{CacheReport, CommitlogReport, RowCacheReport};
@@ -27,10 +27,10 @@ impl Database {
             if bytes_per_shard < 64 << 10 {
                 return Err(Error::invalid("the cache of a shard needs at least 64 KiB"));
             }
-            database.apply_cache_bytes(bytes_per_shard).await?;
             let mut changed = database.catalog().changed();
             changed.cache_bytes = Some(bytes_per_shard);
-            database.publish(changed).await
+            database.publish(changed).await?;
+            database.apply_cache_bytes(bytes_per_shard).await
         };
         self.uninterrupted(change)
     }
@@ -138,7 +138,7 @@ impl Database {
                 };
                 shard.call("invalidate cache", invalidate).await?
             });
-            try_join_all(calls).await.map(|_| ())
+            join_all(calls).await.into_iter().collect()
         }
         .boxed()
     }

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, try_join_all};
+use futures::future::{BoxFuture, join_all};
 
 use super::Database;
 use super::catalog::Catalog;
@@ -110,7 +110,9 @@ impl Database {
             };
             async move { self.handle(shard).call("snapshot", link).await? }
         });
-        let linked = try_join_all(parts).await?.into_iter().fold(Linked::default(), |a, b| a + b);
+        // A shard that met an error waits for the others: what they make is removed with its own.
+        let linked: Result<Vec<Linked>> = join_all(parts).await.into_iter().collect();
+        let linked = linked?.into_iter().fold(Linked::default(), |a, b| a + b);
         let (layout, stored) = (into.clone(), catalog.clone());
         let end = move |shard: Rc<Shard>| {
             async move { shard.end_snapshot(&layout, &stored).await }.boxed_local()
@@ -159,9 +161,15 @@ impl Shard {
             return Err(Error::invalid(format!("'{root}' is not empty: name a new directory")));
         }
         disk.create_directories(root).await?;
-        match root.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => disk.sync_directory(parent).await?,
-            _ => {}
+        let named = match root.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => disk.sync_directory(parent).await,
+            _ => Ok(()),
+        };
+        if let Err(error) = named {
+            if let Err(error) = self.remove_directory(root).await {
+                tracing::warn!(directory = %root.display(), %error, "an empty folder stays");
+            }
+            return Err(error);
         }
         Ok(into)
     }

@@ -282,3 +282,64 @@ fn a_directory_that_was_half_made_is_whole_after_the_next_start() {
     }
     assert!((30..180).contains(&failed), "{failed} starts failed");
 }
+
+/// Whoever asked for a change may go at any time: memory, shards and disk agree all the same, and
+/// the next change comes behind this one.
+#[test]
+fn a_change_whose_caller_goes_is_made_whole_or_not_at_all() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    use Statement::*;
+    for statement in [CreateTable, DropTable, AddColumn, DropColumn, CreateKeyspace] {
+        let made = Cell::new(0);
+        for turns in [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89] {
+            LocalSet::new().block_on(&runtime, async {
+                let what = format!("{statement:?}, whose caller goes after {turns} turns");
+                let disk = SimulatedDisk::new(turns);
+                let database = open(disk.shared()).await;
+                database.create_table(definition(), false).await.unwrap();
+                let before = names(&database);
+                disk.set_faults(Faults { delay_turns_max: 30, ..Faults::default() });
+                let own = database.clone();
+                let caller = tokio::task::spawn_local(async move { run(&own, statement).await });
+                for _ in 0..turns {
+                    tokio::task::yield_now().await;
+                }
+                caller.abort();
+                let has_gone = caller.await.is_err();
+                database.create_keyspace("next", false).await.unwrap();
+                let after = names(&database);
+                assert!(after.contains(&"next".to_owned()), "{what}");
+                let mut rest = after.clone();
+                rest.retain(|name| name != "next");
+                made.set(made.get() + u32::from(has_gone && rest != before));
+                let tables = database.catalog().all_tables().count();
+                assert_eq!(tables_of_shards(&database).await, tables, "{what}: on the shard");
+                let again = open(disk.power_cut().shared()).await;
+                assert_eq!(names(&again), after, "{what}: on the disk");
+                assert_eq!(tables_of_shards(&again).await, tables, "{what}: after a start");
+            });
+        }
+        assert!(made.get() > 0, "{statement:?} goes on when its caller has gone");
+    }
+}
+
+/// The size that is stored is the one that the shards have, now and after the next start.
+#[test]
+fn a_cache_whose_new_size_cannot_be_stored_keeps_its_size() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    LocalSet::new().block_on(&runtime, async {
+        let disk = SimulatedDisk::new(1);
+        let (step, faults) = (Rc::new(Cell::new(0)), Rc::new(Cell::new((0, 0))));
+        let database = open(failing(&disk, step.clone(), faults.clone())).await;
+        let capacity = async || database.cache_report().await.unwrap()[0].capacity_bytes;
+        database.set_cache_bytes(1 << 20).await.unwrap();
+        assert_eq!(capacity().await, 1 << 20);
+        step.set(0);
+        faults.set((0, 1));
+        database.set_cache_bytes(2 << 20).await.unwrap_err();
+        assert_eq!(capacity().await, 1 << 20);
+        faults.set((0, 0));
+        let again = open(disk.power_cut().shared()).await;
+        assert_eq!(again.cache_report().await.unwrap()[0].capacity_bytes, 1 << 20);
+    });
+}

@@ -301,6 +301,78 @@ fn many_tables_that_cannot_be_flushed_stop_every_writer_with_their_names() {
     });
 }
 
+/// Whoever was refused for their sake may write again.
+#[test]
+fn tables_that_can_be_flushed_again_stop_nobody() {
+    run(async {
+        let disk = SimulatedDisk::new(2);
+        let is_stuck = |path: &Path| {
+            let text = path.to_string_lossy();
+            text.contains("/stuck") && text.ends_with("Data.db")
+        };
+        let (failing, met) = failing_at(disk.shared(), is_stuck);
+        let limits = (32 << 10, 256 << 20);
+        let database = super::log_limit::open_within(failing, limits, 1_700_000_000_000_000).await;
+        let mut tables = Vec::new();
+        for name in ["fine", "stuck0", "stuck1", "stuck2", "stuck3"] {
+            let schema = TableSchema { name: name.into(), ..definition() };
+            tables.push(database.create_table(schema, false).await.unwrap());
+        }
+        met.set(Some(5));
+        for schema in &tables[1..] {
+            fill(&database, schema).await;
+        }
+        database.apply(insert(&tables[0], "a", 1, 1, 1)).await.unwrap_err();
+        met.set(None);
+        // Longer than any pause between two tries.
+        let until_us = database.clock().wall_us() + 10_000_000;
+        while database.clock().wall_us() < until_us {
+            tokio::task::yield_now().await;
+        }
+        for first in (0..400).step_by(50) {
+            for schema in &tables {
+                let many = (first..first + 50).map(|row| insert(schema, "b", row, 1, 1));
+                database.apply_many(many.collect()).await.unwrap();
+            }
+        }
+        for schema in &tables {
+            assert_eq!(count_rows(&database, schema, "b").await.unwrap(), 400);
+        }
+        database.close().await.unwrap();
+    });
+}
+
+/// The disk refuses the first file that is made, and takes its time for the others.
+#[test]
+fn each_shard_ends_its_flush_whatever_another_one_meets() {
+    run(async {
+        let disk = SimulatedDisk::new(3);
+        let was_asked = Cell::new(false);
+        let is_first = move |path: &Path| {
+            path.to_string_lossy().ends_with("Data.db") && !was_asked.replace(true)
+        };
+        let (failing, met) = failing_at(disk.shared(), is_first);
+        let database = open(&failing, 2).await;
+        let t = database.create_table(definition(), false).await.unwrap();
+        for number in 0..20 {
+            database.apply(insert(&t, &number.to_string(), 1, 1, 1)).await.unwrap();
+        }
+        disk.set_faults(Faults { delay_turns_max: 20, ..Faults::default() });
+        met.set(Some(5));
+        let error = database.flush(None).await.unwrap_err();
+        assert!(matches!(error, Error::Io { code: Some(5), .. }), "{error}");
+        let sstables = async || {
+            let reports = database.table_report().await.unwrap();
+            reports.iter().map(|of_shard| of_shard.sstables).sum::<u64>()
+        };
+        assert_eq!(sstables().await, 1);
+        met.set(None);
+        database.flush(None).await.unwrap();
+        assert_eq!(sstables().await, 2);
+        database.close().await.unwrap();
+    });
+}
+
 /// The first shard has something that it cannot write to disk.
 #[test]
 fn each_shard_is_closed_whatever_another_one_answers() {
