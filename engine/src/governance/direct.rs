@@ -98,6 +98,7 @@ impl<W: Direct> Post for DirectPost<W> {
             state_note: last_invalid.unwrap_or_default(),
             world: W::Policy::WORLD.as_str().into(),
             state: if failure.is_some() { "failed" } else { "active" }.into(),
+            shards: 1,
             calls,
             events,
             last_failure: failure.as_ref().map(PolicyFailure::to_string),

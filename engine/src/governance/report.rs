@@ -37,9 +37,10 @@ pub struct PolicyReport {
     /// The decision that it takes; see `plugin::World`.
     pub world: String,
     pub params: Vec<(String, String)>,
-    /// The first of these that holds on any shard: `ejected` and `suspended` (it failed; the latter
-    /// is tried again), `canary`, `active`, `shadow`, `standby` (kept for a rollback),
-    /// `unavailable` (it could not be brought back when the database was opened), `loaded`.
+    /// The first of these that holds on any shard: `ejected`, `failed` and `suspended` (it failed;
+    /// the last is tried again, and `failed` is one of the worlds that are exchanged at once),
+    /// `canary`, `active`, `shadow`, `standby` (kept for a rollback), `unavailable` (it could not
+    /// be brought back when the database was opened), `loaded`.
     pub state: String,
     /// Shards on which it is in that state; 0 when it is nowhere.
     pub shards: u32,
@@ -90,8 +91,17 @@ pub struct ShadowReport {
 }
 
 /// States of a policy on one shard, the one to tell first.
-const STATES: [&str; 8] =
-    ["ejected", "suspended", "canary", "active", "shadow", "standby", "unavailable", "loaded"];
+const STATES: [&str; 9] = [
+    "ejected",
+    "failed",
+    "suspended",
+    "canary",
+    "active",
+    "shadow",
+    "standby",
+    "unavailable",
+    "loaded",
+];
 
 impl PolicyReport {
     /// Look-ups that its ratios are of: as a shadow those that it would have answered, else those
@@ -282,6 +292,33 @@ mod tests {
             let estimate = report.shadow.as_ref().unwrap().estimate;
             let judged = if state == "shadow" { estimate } else { report.lookups };
             assert_eq!(report.judged(), judged, "{state}");
+        }
+    }
+
+    #[test]
+    fn of_two_states_the_one_to_tell_first_is_told_whichever_shard_has_it() {
+        let states = [
+            "ejected",
+            "failed",
+            "suspended",
+            "canary",
+            "active",
+            "shadow",
+            "standby",
+            "unavailable",
+            "loaded",
+        ];
+        for (at, first) in states.into_iter().enumerate() {
+            for (other, second) in states.into_iter().enumerate() {
+                let mut sum = PolicyReport { shards: 2, ..report(first, 0) };
+                sum.add(&PolicyReport { shards: 3, ..report(second, 0) });
+                let wanted = match at.cmp(&other) {
+                    Ordering::Less => (first, 2),
+                    Ordering::Equal => (first, 5),
+                    Ordering::Greater => (second, 3),
+                };
+                assert_eq!((sum.state.as_str(), sum.shards), wanted, "{first} and {second}");
+            }
         }
     }
 }

@@ -46,7 +46,9 @@ impl Governance {
         let before = wishes.wanted(world).map(str::to_owned);
         wishes.want(world, name);
         let Err(error) = self.inner.keeper.keep(wishes).await else { return Ok(()) };
-        self.exchange(world, before.as_deref()).await?;
+        if let Err(error) = self.exchange(world, before.as_deref()).await {
+            tracing::warn!(%world, %error, "shards keep a policy that was not stored");
+        }
         Err(error)
     }
 
@@ -112,7 +114,7 @@ impl Governance {
         before: &Origin,
     ) -> Result<()> {
         let Err(error) = self.follows(name).await else { return Ok(()) };
-        self.bring_back(first..self.inner.shards.count(), before).await?;
+        self.undo(first..self.inner.shards.count(), before).await;
         Err(error)
     }
 
@@ -145,11 +147,21 @@ impl Governance {
             };
             let switched = shards.call(shard, "switch policy", switch).await.flatten();
             if let Err(error) = switched {
-                self.bring_back(first..shard, before).await?;
+                self.undo(first..shard, before).await;
                 return Err(error);
             }
         }
         Ok(())
+    }
+
+    /// Brings a policy back on shards that made a change which is refused. The caller tells why it
+    /// is; a shard that cannot go back is told of in the log.
+    async fn undo(&self, shards: Range<u32>, before: &Origin) {
+        for shard in shards {
+            if let Err(error) = self.bring_back(shard..shard + 1, before).await {
+                tracing::warn!(shard, %error, "the policy before could not be brought back");
+            }
+        }
     }
 
     /// Undoes a change on the shards that made it. Returns whether their instances had been kept.
@@ -196,7 +208,7 @@ impl Governance {
             match self.bring_back(shard..shard + 1, previous).await {
                 Ok(is_kept) => was_kept &= is_kept,
                 Err(error) => {
-                    self.bring_back(0..shard, present).await?;
+                    self.undo(0..shard, present).await;
                     return Err(error);
                 }
             }

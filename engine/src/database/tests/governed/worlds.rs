@@ -380,7 +380,7 @@ async fn what_a_component_sheds_is_refused() {
     assert_eq!(refused_at_once(&database, &schema).await, 0);
     let report = database.policies().await.unwrap();
     let report = report.iter().find(|report| report.name == "bad").unwrap();
-    assert_eq!(report.state, "failed");
+    assert!(report.state == "failed" && report.shards > 0, "{report:?}");
     assert!(report.last_failure.as_ref().unwrap().contains("unreachable"), "{report:?}");
     database.set_load_shedding_policy(None).await.unwrap();
     database.close().await.unwrap();
