@@ -51,7 +51,9 @@ impl Deadline {
     /// Whether of its time three tenths or less are left at this moment of the clock.
     pub fn is_nearly_over(&self, now_ns: u64) -> bool {
         let left_ns = u128::from(self.at_ns.saturating_sub(now_ns));
-        left_ns * 10 <= self.within.as_nanos() * 3
+        // Beyond the clock's last moment nothing is left to count.
+        let within_ns = self.within.as_nanos().min(u128::from(u64::MAX));
+        left_ns * 10 <= within_ns * 3
     }
 
     /// Whether a wait of so long from this moment on takes half of the time that is left, or more.
@@ -212,5 +214,73 @@ mod tests {
         assert_eq!((clock.wall_us(), clock.monotonic_ns()), (5_000_000, 0));
         clock.advance(Duration::from_millis(3));
         assert_eq!((clock.wall_us(), clock.monotonic_ns()), (5_003_000, 3_000_000));
+    }
+
+    /// A wall clock that somebody sets.
+    #[derive(Debug, Default)]
+    struct SetClock(AtomicI64);
+
+    impl Clock for SetClock {
+        fn wall_us(&self) -> i64 {
+            self.0.load(Ordering::Relaxed)
+        }
+
+        fn monotonic_ns(&self) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn each_timestamp_is_later_than_the_one_before_though_the_clock_goes_back() {
+        let clock = Arc::new(SetClock::default());
+        let timestamps = Timestamps::new(clock.clone());
+        let mut given = Vec::new();
+        for now_us in [1000, 1000, 1000, 1001, 2000, 500, -7, 2001, 2002, 2003, 5000] {
+            clock.0.store(now_us, Ordering::Relaxed);
+            given.push(timestamps.next_us());
+        }
+        assert_eq!(given, [1000, 1001, 1002, 1003, 2000, 2001, 2002, 2003, 2004, 2005, 5000]);
+    }
+
+    #[test]
+    fn whole_seconds_are_rounded_down_before_1970_too() {
+        for (us, seconds) in
+            [(1_999_999, 1), (999_999, 0), (0, 0), (-1, -1), (-1_000_000, -1), (-1_000_001, -2)]
+        {
+            assert_eq!(SimulatedClock::new(us).wall_seconds(), seconds, "{us}");
+        }
+    }
+
+    #[test]
+    fn a_deadline_knows_what_is_left_to_just_its_end() {
+        let within = Duration::from_micros(100);
+        // After so many microseconds: those that are left, whether it has passed, and nearly.
+        for (us, left_us, has_passed, is_nearly_over) in [
+            (0, 100, false, false),
+            (69, 31, false, false),
+            (70, 30, false, true),
+            (99, 1, false, true),
+            (100, 0, true, true),
+            (250, 0, true, true),
+        ] {
+            let clock = SimulatedClock::new(7);
+            clock.advance(Duration::from_micros(3));
+            let deadline = Deadline::after(within, &*clock);
+            clock.advance(Duration::from_micros(us));
+            let now_ns = clock.monotonic_ns();
+            assert_eq!(deadline.left(&*clock), Duration::from_micros(left_us), "after {us}");
+            assert_eq!(deadline.has_passed(&*clock), has_passed, "after {us}");
+            assert_eq!(deadline.is_nearly_over(now_ns), is_nearly_over, "after {us}");
+            let half_ns = left_us * 500;
+            assert!(deadline.is_half_over_after(half_ns, now_ns), "after {us}");
+            if let Some(less_ns) = half_ns.checked_sub(1) {
+                assert!(!deadline.is_half_over_after(less_ns, now_ns), "after {us}");
+            }
+            let error = deadline.passed("a read");
+            assert!(matches!(error, Error::Timeout { what: "a read", within: of } if of == within));
+        }
+        let clock = SimulatedClock::new(7);
+        let endless = Deadline::after(Duration::MAX, &*clock);
+        assert!(!endless.is_nearly_over(clock.monotonic_ns()), "nobody sees its end");
     }
 }

@@ -367,7 +367,8 @@ impl IoQueue {
         });
     }
 
-    /// Ends a request that was started; one that the disk never had gets its tokens back.
+    /// Ends a request that was started; one that the disk never had gets its tokens back, and
+    /// leaves nothing on the limit of its class.
     fn end(&self, request: &Request, delay_ns: u64, started_ns: u64, had_it: bool) {
         let now_ns = self.clock.monotonic_ns();
         self.note_query(request.class, now_ns);
@@ -384,8 +385,11 @@ impl IoQueue {
             counted.note_starving(now_ns);
             !state.waiting.is_empty()
         };
-        if !had_it && let Some(bucket) = self.scheduler.bucket() {
-            bucket.give_back(request.cost);
+        if !had_it {
+            self.scheduler.refund_bytes(request.class.index(), request.bytes);
+            if let Some(bucket) = self.scheduler.bucket() {
+                bucket.give_back(request.cost);
+            }
         }
         if goes_on {
             self.dispatch(now_ns);

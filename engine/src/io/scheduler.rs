@@ -174,4 +174,95 @@ impl Scheduler {
             let _ = settings.bytes.reserve(bytes as u64);
         }
     }
+
+    /// Takes back what was counted for a request that the disk never had.
+    pub(super) fn refund_bytes(&self, class: usize, bytes: usize) {
+        let settings = &self.classes[class];
+        if settings.bandwidth.load(Relaxed) > 0 {
+            settings.bytes.give_back(bytes as u64);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIGURES: &str = "
+disks:
+  - mountpoint: MOUNT
+    read_iops: 1000
+    read_bandwidth: 100M
+    write_iops: 500
+    write_bandwidth: 50M
+";
+
+    #[test]
+    fn a_disk_has_the_figures_that_stand_in_its_directory_if_any_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, alias) = (folder.path().join("data"), folder.path().join("alias"));
+        std::fs::create_dir(&root).unwrap();
+        std::os::unix::fs::symlink(&root, &alias).unwrap();
+        let own = os::canonical(&root).unwrap().display().to_string();
+        let file = root.join(PROPERTIES_FILE);
+        let of = |root: &Path| Scheduler::of_directory(root, 2, 0);
+        assert!(!of(&root).unwrap().is_measured(), "nobody measured it");
+        for (mount, is_measured) in [("/", true), (own.as_str(), true), ("/no/such/disk", false)] {
+            std::fs::write(&file, FIGURES.replace("MOUNT", mount)).unwrap();
+            // By whatever name the directory is called.
+            for root in [&root, &alias] {
+                let scheduler = of(root).unwrap();
+                let figures = scheduler.model().measured_figures();
+                let figures = figures.map(|disk| (disk.read_iops, disk.write_bandwidth));
+                assert_eq!(figures, is_measured.then_some((1000, 50 << 20)), "{mount}");
+                assert_eq!(scheduler.is_measured(), is_measured, "{mount}");
+            }
+        }
+        let wrong = FIGURES.replace("MOUNT", "/").replace("1000", "none");
+        std::fs::write(&file, wrong).unwrap();
+        let refused = of(&root).unwrap_err().to_string();
+        let wanted = format!("{}, line 4: read_iops is to be a number", file.display());
+        assert!(refused.starts_with(&wanted), "{refused}, and not: {wanted}");
+        // What is there and cannot be read is not taken for nothing.
+        std::fs::remove_file(&file).unwrap();
+        std::fs::create_dir(&file).unwrap();
+        let refused = of(&root).unwrap_err();
+        assert!(matches!(refused, Error::Io { operation: "read", .. }), "{refused}");
+    }
+
+    #[test]
+    fn what_is_set_of_a_class_is_its_own_until_it_is_set_again() {
+        let scheduler = Scheduler::unmeasured(2);
+        let usual =
+            |class: Class| ClassSettings { shares: class.default_shares(), bandwidth: None };
+        for class in Class::ALL {
+            for (shares, bandwidth) in [(0, Some(1000)), (700, None), (1, Some(1)), (9, Some(0))] {
+                scheduler.set(class, ClassSettings { shares, bandwidth });
+                let bandwidth = bandwidth.filter(|bandwidth| *bandwidth > 0);
+                let wanted = ClassSettings { shares: shares.max(1), bandwidth };
+                assert_eq!(scheduler.settings(class), wanted, "{class:?}");
+                assert_eq!(scheduler.shares(class.index()), wanted.shares, "{class:?}");
+                // Far more than the limit lets through at once.
+                scheduler.charge_bytes(class.index(), 1 << 20);
+                let is_held = scheduler.held_ns(class.index(), 0).is_some();
+                assert_eq!(is_held, bandwidth.is_some(), "{class:?}");
+                for other in Class::ALL.into_iter().filter(|other| *other != class) {
+                    assert_eq!(scheduler.settings(other), usual(other), "{other:?}");
+                    assert_eq!(scheduler.held_ns(other.index(), 0), None, "{other:?}");
+                }
+            }
+            scheduler.set(class, usual(class));
+        }
+    }
+
+    #[test]
+    fn each_shard_reserves_its_part_of_what_an_idle_disk_takes() {
+        let model = || DiskModel::measured(&DiskProperties::new((1000, 1 << 26), (500, 1 << 25)));
+        let burst = model().burst().unwrap();
+        for (shards, parts) in [(0, 1), (1, 1), (2, 2), (7, 7)] {
+            let scheduler = Scheduler::new(model(), shards, 0);
+            assert_eq!(scheduler.reserve_max(), burst / parts, "{shards} shards");
+        }
+        assert_eq!(Scheduler::unmeasured(2).reserve_max(), 0);
+    }
 }

@@ -236,6 +236,25 @@ fn what_is_given_up_too_late_gives_its_tokens_back() {
     });
 }
 
+#[test]
+fn what_is_given_up_too_late_is_not_counted_against_the_limit_of_its_class() {
+    simulate(|time| async move {
+        let scheduler = Scheduler::unmeasured(1);
+        let limited = ClassSettings { shares: 1000, bandwidth: Some(1 << 20) };
+        scheduler.set(Class::Compaction, limited);
+        let queue = time.queue(&scheduler);
+        let write = || queue.admit(Class::Compaction, Kind::Write, 64 << 10);
+        drop(write().await);
+        let mut late = Box::pin(write());
+        assert!(futures::poll!(&mut late).is_pending(), "62 ms of the limit are used");
+        time.sleep_until(70_000_000).await;
+        assert_eq!(queue.stats()[Class::Compaction.index()].in_disk, 1, "it was started");
+        drop(late);
+        assert!(write().now_or_never().is_some(), "it goes in the place of the other one");
+        assert!(write().now_or_never().is_none(), "and another 62 ms are used");
+    });
+}
+
 /// The limit of a class holds it for a long time; another one only waits for tokens.
 #[test]
 fn a_request_that_may_start_soon_does_not_wait_for_one_that_may_start_late() {
@@ -327,5 +346,55 @@ fn a_limit_of_bandwidth_counts_what_comes_after_it_was_set() {
         let now_ms = time.now_ns() / 1_000_000;
         assert!((900..=1100).contains(&now_ms), "the limit was kept for {now_ms} ms");
         drop((first, last));
+    });
+}
+
+/// What people see of a class: sums since the start, and means of the last second.
+#[test]
+fn what_requests_took_is_counted_and_told_of_the_last_second() {
+    simulate(|time| async move {
+        let scheduler = Scheduler::unmeasured(1);
+        let queue = time.queue(&scheduler);
+        let pass = |us| time.clock.advance(Duration::from_micros(us));
+        let stats = || queue.stats()[Class::Flush.index()];
+        let mut busy = Vec::new();
+        for _ in 0..crate::config::IO_IN_DISK_MAX {
+            busy.push(queue.admit(Class::Query, Kind::Read, 4096).await);
+        }
+        let mut waits = Box::pin(queue.admit(Class::Flush, Kind::Write, 8192));
+        assert!(futures::poll!(&mut waits).is_pending());
+        pass(40);
+        let found = stats();
+        assert_eq!((found.queued, found.in_disk, found.starved_ns), (1, 0, 40_000));
+        busy.pop();
+        let running = waits.await;
+        pass(60);
+        assert_eq!(running.times_ns(), (40_000, 60_000));
+        let found = stats();
+        assert_eq!((found.queued, found.in_disk, found.writes), (0, 1, 0), "it has not ended");
+        drop(running);
+        // A sync is a write without bytes, and nobody is before it.
+        let running = queue.admit(Class::Flush, Kind::Write, 0).await;
+        pass(20);
+        drop(running);
+
+        let found = stats();
+        assert_eq!((found.queued, found.in_disk, found.cancelled, found.split), (0, 0, 0, 0));
+        assert_eq!((found.writes, found.written_bytes), (2, 8192));
+        assert_eq!((found.reads, found.read_bytes), (0, 0), "those of another class");
+        assert_eq!((found.delay_ns, found.execution_ns), (40_000, 80_000));
+        assert_eq!((found.starved_ns, found.recent_requests), (40_000, 2.0));
+        assert_eq!((found.recent_delay_us, found.recent_execution_us), (20.0, 40.0));
+        let cost = [8192, 0].map(|bytes| scheduler.model().cost(Kind::Write, bytes));
+        let disk_seconds = cost.iter().sum::<u64>() as f64 / 1e12;
+        let near = |found: f64| (found / disk_seconds - 1.0).abs() < 1e-6;
+        assert!(near(found.disk_seconds) && near(found.recent_disk_share), "{found:?}");
+
+        pass(2_000_000);
+        let later = stats();
+        assert_eq!((later.recent_requests, later.recent_disk_share), (0.0, 0.0));
+        assert_eq!((later.recent_delay_us, later.recent_execution_us), (0.0, 0.0));
+        assert_eq!((later.writes, later.delay_ns, later.execution_ns), (2, 40_000, 80_000));
+        assert!(near(later.disk_seconds), "{later:?}");
     });
 }
