@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use super::types::{KeyType, StoredType};
-use super::value::{elements, fields, integer};
+use super::value::{elements, fields, integer, vector_elements};
 use crate::schema::Scalar;
 use crate::sstable::format::prefix::KIND_ROW;
 
@@ -39,6 +39,7 @@ pub(super) fn compare(ty: &StoredType, a: &[u8], b: &[u8]) -> Ordering {
         StoredType::User(user) => {
             tuples(a, b, &user.fields.iter().map(|(_, ty)| ty).collect::<Vec<_>>())
         }
+        StoredType::Vector(element, count) => vectors(a, b, element, *count),
         _ => a.cmp(b),
     }
 }
@@ -134,6 +135,14 @@ fn collections<'a>(
     let (Ok(a), Ok(b)) = (elements(a, width), elements(b, width)) else { return a.cmp(b) };
     let differ = a.iter().zip(&b).enumerate().map(|(i, (a, b))| optional(ty(i), *a, *b));
     differ.into_iter().find(|order| order.is_ne()).unwrap_or(a.len().cmp(&b.len()))
+}
+
+/// Element by element; all have as many.
+fn vectors(a: &[u8], b: &[u8], element: &StoredType, count: usize) -> Ordering {
+    let of = |bytes| vector_elements(element, count, bytes);
+    let (Ok(a_values), Ok(b_values)) = (of(a), of(b)) else { return a.cmp(b) };
+    let mut differ = a_values.iter().zip(&b_values).map(|(a, b)| compare(element, a, b));
+    differ.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
 fn tuples(a: &[u8], b: &[u8], types: &[&StoredType]) -> Ordering {
@@ -364,6 +373,65 @@ mod tests {
             for (i, a) in ladder.iter().enumerate() {
                 for (j, b) in ladder.iter().enumerate() {
                     assert_eq!(compare(&ty, a, b), i.cmp(&j), "{ty} {a:?} {b:?}");
+                }
+            }
+        }
+    }
+
+    /// A sign is that of the whole, whatever the scales are.
+    #[test]
+    fn numbers_below_zero_order_by_their_magnitude_the_other_way() {
+        let decimal = |scale: i32, unscaled: i16| {
+            [&scale.to_be_bytes()[..], &unscaled.to_be_bytes()].concat()
+        };
+        let rising = [
+            vec![decimal(1, 5), decimal(2, 50), decimal(4, 5000)],
+            vec![decimal(2, 51)],
+            vec![decimal(0, 1), decimal(3, 1000)],
+            vec![decimal(1, 19)],
+            vec![decimal(0, 2)],
+            vec![decimal(-1, 1), decimal(0, 10)],
+            vec![decimal(0, 123)],
+            vec![decimal(-3, 1)],
+        ];
+        let negated = |bytes: &Vec<u8>| {
+            let (scale, number) = bytes.split_first_chunk::<4>().unwrap();
+            let number = i16::from_be_bytes(number.try_into().unwrap());
+            decimal(i32::from_be_bytes(*scale), -number)
+        };
+        let of = |equal: &Vec<Vec<u8>>| equal.iter().map(negated).collect::<Vec<_>>();
+        let falling = rising.iter().rev().map(of);
+        let zero = vec![decimal(0, 0), decimal(7, 0), decimal(-7, 0)];
+        let ladder: Vec<Vec<Vec<u8>>> = falling.chain([zero]).chain(rising.clone()).collect();
+        let ty = StoredType::Scalar(Scalar::Decimal);
+        let mut steps: Vec<(usize, &[u8])> = Vec::new();
+        for (i, equal) in ladder.iter().enumerate() {
+            steps.extend(equal.iter().map(|number| (i, &number[..])));
+        }
+        for (i, a) in &steps {
+            for (j, b) in &steps {
+                assert_eq!(compare(&ty, a, b), i.cmp(j), "{a:?} {b:?}");
+            }
+        }
+        let numbers = [i128::MIN, -1 << 64, -256, -129, -128, -10, -9, -1, 0, 9, 10, 1 << 64];
+        for a in numbers {
+            for b in numbers {
+                let ty = StoredType::Scalar(Scalar::VarInt);
+                let found = compare(&ty, &a.to_be_bytes(), &b.to_be_bytes());
+                assert_eq!(found, a.cmp(&b), "{a} {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_descending_column_turns_round_nulls_and_empty_values_as_well() {
+        let ladder: [Option<&[u8]>; 4] = [None, Some(&[]), Some(&[0xff; 4]), Some(&[0, 0, 0, 1])];
+        for is_descending in [false, true] {
+            let key = KeyType { ty: StoredType::Scalar(Scalar::Int), is_descending };
+            for (i, a) in ladder.into_iter().enumerate() {
+                for (j, b) in ladder.into_iter().enumerate() {
+                    let wanted = if is_descending { j.cmp(&i) } else { i.cmp(&j) };
+                    assert_eq!(compare_key(&key, a, b), wanted, "{a:?} {b:?} {is_descending}");
                 }
             }
         }

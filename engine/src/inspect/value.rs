@@ -295,7 +295,8 @@ pub(super) fn fields(bytes: &[u8], count: usize) -> Rendered<Vec<Option<&[u8]>>>
     }
 }
 
-fn vector_elements<'a>(
+/// Elements of a vector, which has no count of its own.
+pub(super) fn vector_elements<'a>(
     element: &StoredType,
     count: usize,
     bytes: &'a [u8],

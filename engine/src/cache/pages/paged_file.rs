@@ -210,7 +210,7 @@ impl PagedFile {
     }
 
     /// Exactly `length` bytes at `offset` in large reads past the cache, for long scans: neither
-    /// looks pages up nor keeps them, and counts nothing.
+    /// looks pages up nor keeps them, so none counts as a hit or a miss.
     ///
     /// Errors: as [`read`](Self::read).
     pub async fn read_uncached(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
