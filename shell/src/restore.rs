@@ -72,11 +72,11 @@ fn restore(snapshot: &Path, data: &Path, progress: &mut ProgressLine) -> Result<
     };
     check_is_free(data)?;
     let mut restored = Restored::default();
-    copy_folder(snapshot, data, &mut restored, progress)?;
+    copy_folder((snapshot, snapshot), data, &mut restored, progress)?;
     let (from, to) = (snapshot.join(CATALOG), data.join(CATALOG));
     // It has its name when it is whole.
     let part = part_of(&to);
-    copy(&from, &part).map_err(|error| told(&from, &error))?;
+    restored.bytes += copy(&from, &part).map_err(|error| told(&from, &error))?;
     fs::rename(&part, &to).map_err(|error| told(&to, &error))?;
     sync_folder(data)?;
     restored.files += 1;
@@ -123,9 +123,9 @@ fn check_is_free(data: &Path) -> Result<(), String> {
     }
 }
 
-/// Copies all of a folder but the catalog and the lock.
+/// Copies all of a folder of a snapshot but its catalog and its lock.
 fn copy_folder(
-    from: &Path,
+    (snapshot, from): (&Path, &Path),
     to: &Path,
     restored: &mut Restored,
     progress: &mut ProgressLine,
@@ -138,12 +138,14 @@ fn copy_folder(
         paths.push(entry.map_err(|error| told(from, error))?.path());
     }
     paths.sort();
+    // Both stand in the folder of the database itself.
+    let stays = [snapshot.join(CATALOG), snapshot.join(LOCK)];
     for path in paths {
         let Some(name) = path.file_name() else { continue };
         let target = to.join(name);
         if path.is_dir() {
-            copy_folder(&path, &target, restored, progress)?;
-        } else if name != CATALOG && name != LOCK {
+            copy_folder((snapshot, &path), &target, restored, progress)?;
+        } else if !stays.contains(&path) {
             let is_sstable = path.extension().is_some_and(|extension| extension == "db");
             // Files of SSTables never change, so two directories may share them.
             let linked = is_sstable && fs::hard_link(&path, &target).is_ok();
@@ -183,7 +185,7 @@ mod tests {
             fs::write(from.join(name), "as it was").unwrap();
         }
         let mut restored = Restored::default();
-        copy_folder(&from, &to, &mut restored, &mut ProgressLine::new()).unwrap();
+        copy_folder((&from, &from), &to, &mut restored, &mut ProgressLine::new()).unwrap();
         assert_eq!((restored.files, restored.bytes), (3, 27));
         for name in ["t/me-1-big-Data.db", "t/manifest", "wishes"] {
             assert_eq!(fs::read_to_string(to.join(name)).unwrap(), "as it was", "{name}");
@@ -239,5 +241,66 @@ mod tests {
         let restored = restore(&to, &directory.path().join("other"), &mut ProgressLine::new());
         let told = restored.map(|restored| restored.files).unwrap_err();
         assert!(told.contains("data holds no snapshot"), "{told}");
+    }
+
+    #[test]
+    fn only_a_directory_with_nothing_in_it_is_restored_into() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        snapshot(&at("snapshot"));
+        for folder in ["empty", "folder/x", "hidden"] {
+            fs::create_dir_all(at(folder)).unwrap();
+        }
+        fs::write(at("hidden/.x"), "").unwrap();
+        fs::write(at("file"), "").unwrap();
+        let place = format!("file://{}", at("snapshot").display());
+        let mute = Mutex::new(ProgressLine::new());
+        for (name, wanted) in [
+            ("absent", None),
+            ("empty", None),
+            ("folder", Some("folder is not empty: name a new directory")),
+            ("hidden", Some("hidden is not empty: name a new directory")),
+            ("file", Some("file: ")),
+        ] {
+            let data = at(name);
+            let restored = restore(&at("snapshot"), &data, &mut lock(&mute));
+            let restored = restored.map(|restored| restored.files);
+            let Some(wanted) = wanted else {
+                assert_eq!(restored, Ok(3), "{name}");
+                assert_eq!(fs::read_to_string(data.join(CATALOG)).unwrap(), "as it was");
+                continue;
+            };
+            let told = restored.unwrap_err();
+            assert!(told.contains(wanted), "{name}: {told}");
+            // It is asked before the place is.
+            let fetched = fetch(&place, &data, &mute).map(|restored| restored.files);
+            assert_eq!(fetched.unwrap_err(), told, "{name}");
+            assert!(!data.join(CATALOG).exists(), "{name}: nothing is made");
+        }
+    }
+
+    /// Both names mean something in the folder of the database itself alone.
+    #[test]
+    fn a_file_below_may_have_the_name_of_the_catalog_or_of_the_lock() {
+        let directory = tempfile::tempdir().unwrap();
+        let (from, to) = (directory.path().join("snapshot"), directory.path().join("data"));
+        snapshot(&from);
+        let below = [format!("t/{CATALOG}"), format!("t/{LOCK}"), "t/u/v/w.db".to_owned()];
+        fs::create_dir_all(from.join("t/u/v")).unwrap();
+        for name in &below {
+            fs::write(from.join(name), name).unwrap();
+        }
+        fs::write(from.join(LOCK), "").unwrap();
+        let restored = restore(&from, &to, &mut ProgressLine::new());
+        assert_eq!(restored.map(|restored| restored.files), Ok(6));
+        for name in &below {
+            assert_eq!(fs::read_to_string(to.join(name)).unwrap(), *name);
+        }
+        assert_eq!(fs::read_to_string(to.join(CATALOG)).unwrap(), "as it was");
+        assert!(!to.join(LOCK).exists() && !part_of(&to.join(CATALOG)).exists());
+        // What is left of one that was cut short has to be removed first.
+        fs::remove_file(to.join(CATALOG)).unwrap();
+        let told = restore(&from, &to, &mut ProgressLine::new()).map(|restored| restored.files);
+        assert!(told.unwrap_err().contains("data is not empty"));
     }
 }

@@ -35,8 +35,13 @@ impl Device {
         let before = line_of(&diskstats()?, self.number)?.busy_ms;
         std::thread::sleep(time);
         let after = line_of(&diskstats()?, self.number)?.busy_ms;
-        Some(after.saturating_sub(before) as f64 / time.as_millis() as f64)
+        Some(part(after.saturating_sub(before), time))
     }
+}
+
+/// What part of some time so many milliseconds are.
+fn part(busy_ms: u64, time: Duration) -> f64 {
+    busy_ms as f64 / time.as_millis() as f64
 }
 
 /// A line of `/proc/self/mountinfo`.
@@ -79,6 +84,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_time_of_requests_is_a_part_of_all_of_it() {
+        for (busy_ms, ms, wanted) in
+            [(0, 500, 0.0), (50, 500, 0.1), (500, 500, 1.0), (1000, 2000, 0.5)]
+        {
+            assert_eq!(part(busy_ms, Duration::from_millis(ms)), wanted);
+        }
+    }
+
+    #[test]
     fn lines_of_the_kernel_are_read() {
         let line = "36 35 98:0 /root /mnt/a\\040b rw,noatime shared:1 - ext4 /dev/sda1 rw";
         let device = mount(line).unwrap();
@@ -101,6 +115,42 @@ mod tests {
         assert!(directory.starts_with(&device.mountpoint) && !device.name().is_empty());
         if let Some(busy) = device.busy(Duration::from_millis(20)) {
             assert!(busy >= 0.0);
+        }
+    }
+
+    #[test]
+    fn characters_that_stand_as_numbers_are_read_once() {
+        for (text, wanted) in [
+            ("/mnt/a\\040b", "/mnt/a b"),
+            ("a\\011b\\012c", "a\tb\nc"),
+            ("a\\134b", "a\\b"),
+            // A backslash, and digits behind it.
+            ("a\\134040b", "a\\040b"),
+            ("\\040\\040", "  "),
+            ("a\\041b", "a\\041b"),
+            ("", ""),
+        ] {
+            assert_eq!(unescaped(text), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_device_is_known_by_both_of_its_numbers() {
+        let stats = "8 1 sda1 0 0 0 0 0 0 0 0 0 11 0\n8 0 sda 0 0 0 0 0 0 0 0 0 10 0\n\
+                     1 8 ram8 0 0 0 0 0 0 0 0 0 18 0\n8 2 sda2 0 0 0\nnonsense\n8 3 sda3 x\n";
+        for (number, wanted) in [
+            ((8, 0), Some(("/dev/sda", 10))),
+            ((8, 1), Some(("/dev/sda1", 11))),
+            ((1, 8), Some(("/dev/ram8", 18))),
+            ((8, 2), None),
+            ((8, 4), None),
+        ] {
+            let found = line_of(stats, number);
+            let found = found.as_ref().map(|line| (line.name.as_str(), line.busy_ms));
+            assert_eq!(found, wanted, "{number:?}");
+        }
+        for wrong in ["", "36 35", "36 35 8:0 /", "36 35 8:x / /mnt", "36 35 80 / /mnt"] {
+            assert_eq!(mount(wrong), None, "{wrong}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tidegate_engine::clock::SystemClock;
 use tidegate_engine::plugin::{HostOptions, Inspection, PolicyHost, inspect};
-use tidegate_engine::replay::try_component;
+use tidegate_engine::replay::{Trial, try_component};
 
 use super::failure::Failure;
 use crate::cli::{CheckArguments, policy_compiler};
@@ -39,6 +39,11 @@ pub(super) fn run(arguments: &CheckArguments, out: &mut dyn Write) -> Result<boo
             return verdict(false, out);
         }
     };
+    tell(&trial, out)
+}
+
+/// What the trial found, and whether that is good.
+fn tell(trial: &Trial, out: &mut dyn Write) -> Result<bool, Failure> {
     writeln!(out, "  ok    calls itself {} {}", trial.name, trial.version)?;
     for finding in &trial.findings {
         let mark = if finding.is_fault { "WRONG" } else { "ok   " };
@@ -71,4 +76,31 @@ fn describe(
         "  functions {}, the largest of {} bytes",
         inspection.function_count, inspection.body_bytes_max
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_engine::replay::Finding;
+
+    use super::*;
+
+    #[test]
+    fn a_component_passes_when_none_of_its_findings_is_a_fault() {
+        for (faults, wanted) in [
+            ([false, false], "  ok    0\n  ok    1\nthe engine takes it\n"),
+            ([false, true], "  ok    0\n  WRONG 1\nnot fit for the engine\n"),
+            ([true, false], "  WRONG 0\n  ok    1\nnot fit for the engine\n"),
+        ] {
+            let finding =
+                |(at, is_fault): (usize, bool)| Finding { is_fault, text: at.to_string() };
+            let findings = faults.into_iter().enumerate().map(finding).collect();
+            let (name, version) = ("lru".to_owned(), "0.1.0".to_owned());
+            let trial = Trial { name, version, findings, outcome: None };
+            let mut out = Vec::new();
+            let Ok(is_passed) = tell(&trial, &mut out) else { panic!("a vector takes all") };
+            assert_eq!(is_passed, !faults.contains(&true), "{faults:?}");
+            let out = String::from_utf8(out).unwrap();
+            assert_eq!(out, format!("  ok    calls itself lru 0.1.0\n{wanted}"));
+        }
+    }
 }
