@@ -236,3 +236,40 @@ fn the_python_driver_can_do_what_it_can_do() {
     let (code, said) = service.stop();
     assert_eq!((code, said.as_str()), (Some(0), "stopping\n"));
 }
+
+/// The number of a signal behind 128, as a shell tells it.
+#[test]
+fn either_signal_asks_to_stop_and_the_second_one_says_how_it_ended() {
+    use rustix::process::Signal;
+    for (first, second, code) in [
+        (Signal::INT, None, 0),
+        (Signal::INT, Some(Signal::INT), 130),
+        (Signal::INT, Some(Signal::TERM), 143),
+        (Signal::TERM, Some(Signal::INT), 130),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut service = Service::start(directory.path());
+        let threads = client_threads();
+        // Where it is to wait, a query without an end holds it up.
+        let reader = second.map(|_| {
+            threads.block_on(async {
+                let mut client = connect(&service).await;
+                let endless = "SELECT * FROM generate_series(1, 1000000000000)";
+                let mut rows = query(&mut client, endless).await.unwrap();
+                assert!(rows.next().await.unwrap().is_ok());
+                (client, rows)
+            })
+        });
+        let id = rustix::process::Pid::from_child(&service.child);
+        rustix::process::kill_process(id, first).unwrap();
+        let mut line = String::new();
+        service.stderr.read_line(&mut line).unwrap();
+        assert_eq!(line, "stopping\n", "{first:?}");
+        if let Some(second) = second {
+            rustix::process::kill_process(id, second).unwrap();
+        }
+        let ended = service.child.wait().unwrap().code();
+        assert_eq!(ended, Some(code), "{first:?}, then {second:?}");
+        drop(reader);
+    }
+}

@@ -417,6 +417,53 @@ fn no_color_is_honoured() {
     plain.send("\x04");
     assert_eq!(plain.wait(), 0);
     assert!(!plain.seen().contains("\x1b[1;34m"), "{:?}", plain.seen());
+
+    // Without a value it says nothing.
+    let mut command = program(directory.path());
+    command.env("NO_COLOR", "");
+    let mut colored = Terminal::start(command);
+    colored.prompt();
+    colored.send("SELECT 1;\r");
+    colored.expect("\x1b[1;34mSELECT");
+    colored.prompt();
+    colored.send("\x04");
+    assert_eq!(colored.wait(), 0);
+}
+
+/// A place that is not absolute would be another one in each directory.
+#[test]
+fn the_history_lies_where_the_environment_names_an_absolute_place_or_nowhere() {
+    for (state, home, place) in [
+        (Some("relative"), None, Some(".local/state/tidegate/history")),
+        (None, None, Some(".local/state/tidegate/history")),
+        (Some("relative"), Some("relative"), None),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = program(directory.path());
+        command.env_remove("XDG_STATE_HOME");
+        command.envs(state.map(|state| ("XDG_STATE_HOME", state)));
+        command.envs(home.map(|home| ("HOME", home)));
+        let mut terminal = Terminal::start(command);
+        terminal.expect(", 2 shards. Type help for help, Ctrl-D to leave.");
+        terminal.prompt();
+        terminal.send("SELECT 6 * 7 AS answer;\r");
+        terminal.expect("|     42 |");
+        terminal.prompt();
+        terminal.send("\x04");
+        assert_eq!(terminal.wait(), 0, "{state:?}, {home:?}: {}", terminal.seen());
+        let mut found: Vec<String> = std::fs::read_dir(directory.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        found.sort();
+        let mut wanted = vec!["data"];
+        if let Some(place) = place {
+            wanted.insert(0, ".local");
+            let history = std::fs::read_to_string(directory.path().join(place)).unwrap();
+            assert!(history.contains("SELECT 6 * 7 AS answer;"), "{history}");
+        }
+        assert_eq!(found, wanted, "{state:?}, {home:?}");
+    }
 }
 
 #[test]

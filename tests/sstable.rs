@@ -453,6 +453,69 @@ fn the_tool_dumps_verifies_and_queries() {
     );
 }
 
+/// Whatever a tool prints: of what it cannot look at it says so, and it does the rest.
+#[test]
+fn every_tool_goes_on_behind_a_file_that_is_not_there_and_the_exit_code_tells() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let data = fixture("nb", "tombs").join("nb-1-big-Data.db");
+    let (sound, absent) = (data.to_str().unwrap(), "me-9-big-Data.db");
+    for action in [
+        &["dump-data"][..],
+        &["dump-index"],
+        &["dump-summary"],
+        &["dump-statistics"],
+        &["dump-statistics", "--json"],
+        &["dump-scylla-metadata"],
+        &["dump-schema"],
+        &["verify"],
+    ] {
+        let run = |files: &[&str]| run_in(path, &[&["sstable"][..], action, files].concat());
+        let alone = succeeded(&run(&[sound]));
+        assert!(!alone.is_empty(), "{action:?}");
+        for files in [[absent, sound], [sound, absent]] {
+            let output = run(&files);
+            assert_eq!(output.status.code(), Some(1), "{action:?} {files:?}");
+            assert_eq!(out(&output), alone, "{action:?} {files:?}");
+            let told = format!("error: {absent}: no such file");
+            assert!(err(&output).contains(&told), "{action:?}: {}", err(&output));
+        }
+    }
+    // A statement over a part of what was named would give a wrong answer.
+    let count = "SELECT count(*) AS n FROM tombs";
+    let output = run_in(path, &["sstable", "query", "--mode", "csv", count, sound, absent]);
+    assert_eq!((output.status.code(), out(&output).as_str()), (Some(1), ""));
+    assert!(err(&output).contains(absent), "{}", err(&output));
+}
+
+#[test]
+fn a_verification_is_one_object_a_line_where_json_is_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let files = path.join("bad");
+    copy_fixture("nb", "tombs", &files);
+    std::fs::write(files.join("nb-1-big-Digest.crc32"), b"1").unwrap();
+    let (bad, sound) = (files, fixture("nb", "tombs"));
+    for (all, statuses) in
+        [([&bad, &sound], ["damaged", "sound"]), ([&sound, &bad], ["sound", "damaged"])]
+    {
+        let [first, second] = all.map(|path| path.to_str().unwrap());
+        let output = run_in(path, &["sstable", "verify", "--mode", "json", first, second]);
+        assert_eq!(output.status.code(), Some(1), "{all:?}");
+        let text = out(&output);
+        let lines: Vec<Json> = text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        for ((line, status), path) in lines.iter().zip(statuses).zip(all) {
+            assert_eq!(line["status"], status, "{line}");
+            assert_eq!(line["sstable"], path.join("nb-1-big").to_str().unwrap(), "{line}");
+            let count = u64::from(status == "damaged");
+            assert_eq!(line["problem_count"], count, "{line}");
+            assert_eq!(line["problems"].as_array().unwrap().len() as u64, count, "{line}");
+            assert_eq!(line["partitions"], 8, "{line}");
+        }
+    }
+}
+
 /// The table `wide` in files of its own: 2,000 rows of one partition, compressed, in blocks of 1
 /// KiB.
 fn wide_statements() -> Vec<String> {

@@ -261,3 +261,167 @@ impl Error {
         matches!(self, Error::Io { code: Some(28 | 122), .. })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_there_later_is_told_from_a_broken_disk() {
+        for (code, is_full, lacks_descriptors) in [
+            // ENOSPC and EDQUOT, EMFILE and ENFILE.
+            (Some(28), true, false),
+            (Some(122), true, false),
+            (Some(24), false, true),
+            (Some(23), false, true),
+            (Some(2), false, false),
+            (Some(5), false, false),
+            (None, false, false),
+        ] {
+            let (operation, path, message) = ("write", "/f".into(), "no".to_owned());
+            let error = Error::Io { operation, path, code, message };
+            let found = (error.is_disk_full(), error.lacks_descriptors());
+            assert_eq!(found, (is_full, lacks_descriptors), "{code:?}");
+            assert_eq!(error.is_shortage(), is_full || lacks_descriptors, "{code:?}");
+            assert_eq!(error.is_retryable(), is_full || lacks_descriptors, "{code:?}");
+        }
+        let other = Error::Unavailable("full".to_owned());
+        assert!(!other.is_disk_full() && !other.is_shortage());
+    }
+
+    fn whose() -> Whose {
+        Whose { reads: "scans", level: "gold".into() }
+    }
+
+    /// Every kind of error: after how long it may pass, if at all.
+    #[test]
+    fn what_passes_by_itself_says_after_how_long() {
+        let name = || "x".to_owned();
+        let io = |code| {
+            let (operation, path, message) = ("write", "/f".into(), "no".to_owned());
+            Error::Io { operation, path, code: Some(code), message }
+        };
+        let most = Duration::from_millis(50);
+        let overloads = [
+            (Overload::Shed { what: "scans" }, 100),
+            (Overload::QueueFull { queued: 7, whose: whose() }, 100),
+            (Overload::Interactive { most, whose: whose() }, 100),
+            (Overload::Waited { waited_us: 1, whose: whose(), why: "it is late" }, 100),
+            (Overload::Behind { wait_us: 1, whose: whose() }, 100),
+            (Overload::NoMemory { waited_us: 1 }, 500),
+            (Overload::Short("no room".into()), 1_000),
+        ];
+        let overloads = overloads.map(|(overload, ms)| (Error::Overloaded(overload), Some(ms)));
+        let others = [
+            (Error::RateLimited { table: "ks.t".into(), operation: "read", limit: 5 }, Some(1_000)),
+            (io(28), Some(10_000)),
+            (io(122), Some(10_000)),
+            (io(23), Some(10_000)),
+            (io(24), Some(10_000)),
+            (io(2), None),
+            (io(5), None),
+            (io(13), None),
+            (Error::Timeout { what: "a read", within: most }, None),
+            (Error::invalid("no"), None),
+            (Error::NotFound { kind: "table", name: name() }, None),
+            (Error::Exists { kind: "table", name: name() }, None),
+            (Error::corrupt("/f", 0, "a", "b"), None),
+            (Error::Policy { name: name(), message: name() }, None),
+            (Error::Unavailable(name()), None),
+            (Error::Poisoned { shard: 0, reason: name() }, None),
+            (Error::Closed, None),
+        ];
+        for (error, ms) in overloads.into_iter().chain(others) {
+            assert_eq!(error.retry_after(), ms.map(Duration::from_millis), "{error}");
+            // Who ran out of time knows best for how long to wait.
+            let is_timeout = matches!(error, Error::Timeout { .. });
+            assert_eq!(error.is_retryable(), ms.is_some() || is_timeout, "{error}");
+            let is_missing = matches!(error, Error::Io { code: Some(2), .. });
+            assert_eq!(error.is_missing_file(), is_missing, "{error}");
+        }
+    }
+
+    #[test]
+    fn refusals_tell_whole_milliseconds_and_whose_work_it_is() {
+        let refused = |overload| Error::Overloaded(overload).to_string();
+        for (us, ms) in [(0, 0), (999, 0), (1_000, 1), (1_999, 1), (61_000_000, 61_000)] {
+            for (told, wanted) in [
+                (
+                    Overload::Waited { waited_us: us, whose: whose(), why: "it is late" },
+                    format!("waited {ms} ms for a turn among scans of service level 'gold': it is"),
+                ),
+                (
+                    Overload::Behind { wait_us: us, whose: whose() },
+                    format!("wait for {ms} ms behind other scans of service level 'gold', half"),
+                ),
+                (
+                    Overload::NoMemory { waited_us: us },
+                    format!("a write waited {ms} ms for memory"),
+                ),
+            ] {
+                let told = refused(told);
+                assert!(told.starts_with("overloaded: ") && told.contains(&wanted), "{told}");
+            }
+        }
+        let told = refused(Overload::QueueFull { queued: 7, whose: whose() });
+        assert!(told.contains("7 scans of service level 'gold' wait for a turn"), "{told}");
+    }
+
+    #[test]
+    fn only_damage_has_a_remedy_and_only_the_disk_has_descriptors() {
+        let damage = Error::corrupt("/f", 7, "a", "b").with_remedy("restore it");
+        let wanted = "corrupt file /f at offset 7: wanted a, found b";
+        assert_eq!(damage.to_string(), format!("{wanted}: restore it"));
+        assert_eq!(Error::corrupt("/f", 7, "a", "b").to_string(), wanted);
+        assert_eq!(Error::Closed.with_remedy("restore it").to_string(), Error::Closed.to_string());
+        let source = std::io::Error::from_raw_os_error(24);
+        let lacks = Error::io("open", "/f", &source);
+        let plain = lacks.to_string();
+        assert!(plain.starts_with("open /f: ") && lacks.lacks_descriptors(), "{plain}");
+        for (waited, seconds) in [(999, 0), (1_000, 1), (10_999, 10)] {
+            let waited = Duration::from_millis(waited);
+            let told = lacks.clone().after_waiting_for_descriptors(waited).to_string();
+            let wanted = format!("{plain}, after {seconds} s of waiting: raise the limit");
+            assert!(told.starts_with(&wanted), "{told}");
+            let closed = Error::Closed.after_waiting_for_descriptors(waited);
+            assert_eq!(closed.to_string(), Error::Closed.to_string());
+        }
+    }
+
+    #[test]
+    fn each_error_says_what_it_is_about() {
+        let name = || "x".to_owned();
+        let within = Duration::from_millis(1500);
+        for (error, wanted) in [
+            (Error::invalid("no"), "no"),
+            (Error::NotFound { kind: "table", name: name() }, "table 'x' does not exist"),
+            (Error::Exists { kind: "role", name: name() }, "role 'x' exists already"),
+            (Error::Policy { name: name(), message: "no".to_owned() }, "policy 'x': no"),
+            (Error::Unavailable("no".to_owned()), "no"),
+            (Error::Poisoned { shard: 3, reason: name() }, "shard 3 refuses writes: x"),
+            (Error::Closed, "the database is closed"),
+            (
+                Error::RateLimited { table: "ks.t".into(), operation: "write", limit: 5 },
+                "too many writes of one partition of ks.t: its limit is 5 a second",
+            ),
+            (
+                Error::Timeout { what: "a read was under way", within },
+                "timed out: a read was under way when its 1.5s were over: allow more time, or ask \
+                 for less at once",
+            ),
+            (
+                Error::Overloaded(Overload::Shed { what: "scans" }),
+                "overloaded: some scans are refused while the load is high: try again later",
+            ),
+            (
+                Error::Overloaded(Overload::Interactive { most: within, whose: whose() }),
+                "overloaded: scans of service level 'gold' waited for over 1.5s for a turn, and no \
+                 other has begun since: interactive ones are not kept waiting; try again later, or \
+                 give the level more shares",
+            ),
+            (Error::short("no room"), "overloaded: no room"),
+        ] {
+            assert_eq!(error.to_string(), wanted);
+        }
+    }
+}

@@ -83,4 +83,16 @@ mod tests {
         assert!((&mut second).now_or_never().is_none() && polls.get() == 2);
         assert_eq!((first.now_or_never(), second.now_or_never()), (Some(7), Some(7)));
     }
+
+    #[test]
+    fn a_loan_within_another_ends_with_the_outer_one() {
+        lent(|| {
+            lent(|| assert!(is_lent()));
+            assert!(is_lent(), "the outer one goes on");
+            let caught = std::panic::catch_unwind(|| lent(|| panic!("told to")));
+            assert!(caught.is_err() && is_lent(), "so it does where the inner one breaks off");
+            assert!(on_own_thread(ready(())).now_or_never().is_none());
+        });
+        assert!(!is_lent() && on_own_thread(ready(())).now_or_never().is_some());
+    }
 }

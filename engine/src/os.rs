@@ -594,6 +594,26 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_is_private_where_neither_its_group_nor_others_may_write() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        for (mode, wanted) in [
+            (0o700, true),
+            (0o755, true),
+            (0o770, false),
+            (0o720, false),
+            (0o707, false),
+            (0o702, false),
+            (0o777, false),
+        ] {
+            let mode_of = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(directory.path(), mode_of).unwrap();
+            assert_eq!(is_private(directory.path()).unwrap(), wanted, "{mode:o}");
+        }
+        assert!(is_private(&directory.path().join("absent")).is_err());
+    }
+
+    #[test]
     fn a_lock_is_exclusive_and_names_its_holder() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("LOCK");
@@ -699,5 +719,24 @@ mod tests {
             kept.push(std::hint::black_box(vec![1_u8; 32 << 20]));
             process_rss_bytes().unwrap() > before + (16 << 20)
         }));
+    }
+
+    #[test]
+    fn who_holds_a_lock_is_told_as_far_as_its_file_says() {
+        for (text, pid, command, wanted) in [
+            ("", None, "", "in use by another process"),
+            ("12", Some(12), "", "in use by process 12 ()"),
+            ("12 a --b=c d\n", Some(12), "a --b=c d", "in use by process 12 (a --b=c d)"),
+            ("12 a\n13 b\n", Some(12), "a", "in use by process 12 (a)"),
+            ("x a\n", None, "a", "in use by another process"),
+            ("-1 a\n", None, "a", "in use by another process"),
+            ("\n12 a", None, "", "in use by another process"),
+        ] {
+            let holder = parse_holder(text);
+            assert_eq!(holder, LockHolder { pid, command: command.to_owned() }, "{text:?}");
+            assert_eq!(LockError::Held(holder).to_string(), wanted, "{text:?}");
+        }
+        let denied = || io::Error::from_raw_os_error(13);
+        assert_eq!(LockError::Io(denied()).to_string(), denied().to_string());
     }
 }

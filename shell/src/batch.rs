@@ -173,48 +173,10 @@ fn comments(between: &str) -> impl Iterator<Item = &str> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use std::io::Write;
-    use std::path::Path;
-    use std::sync::{Arc, Mutex};
-
-    use tidegate_engine::{Database, Options};
-
+mod tests {
     use super::*;
     use crate::output::Mode;
-    use crate::query::QueryMemory;
-
-    /// What a session has printed.
-    #[derive(Clone, Default)]
-    pub(crate) struct Printed(Arc<Mutex<Vec<u8>>>);
-
-    impl Printed {
-        /// All since the last call.
-        pub(crate) fn take(&self) -> String {
-            String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap()
-        }
-    }
-
-    impl Write for Printed {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    /// A session on a database of its own, which prints CSV.
-    pub(crate) async fn session(directory: &Path, printed: &Printed) -> Session {
-        let options = Options { shards: Some(1), ..Options::new(directory) };
-        let database = Database::open(options).await.unwrap();
-        let out = Box::new(printed.clone());
-        let mut session = Session::new(database, QueryMemory::new(None), out).unwrap();
-        session.mode = Mode::Csv;
-        session
-    }
+    use crate::session::tests::{Printed, session};
 
     #[test]
     fn comments_stand_above_their_statement() {
@@ -250,6 +212,36 @@ pub(crate) mod tests {
             let inputs = [first, text("SELECT 9 AS z")];
             assert_eq!(run(&mut session, &inputs).await, code, "{inputs:?}");
             assert_eq!(printed.take(), wanted, "{inputs:?}");
+        }
+        session.database().close().await.unwrap();
+    }
+
+    /// Without the file the same statements print their results alone.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_file_reads_like_a_session_as_long_as_people_read_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let printed = Printed::default();
+        let mut session = session(&directory.path().join("data"), &printed).await;
+        session.timing = false;
+        let text = "-- one\nSELECT 1 AS a; -- tail\n\n-- two\n  -- three\nSELECT\n  2 AS b;\n\
+                    .mode csv\nSELECT 3 AS c;\n";
+        let path = directory.path().join("session.sql");
+        std::fs::write(&path, text).unwrap();
+        let table =
+            |name: &str, value: u32| format!("+---+\n| {name} |\n+---+\n| {value} |\n+---+\n");
+        let (a, b) = (table("a", 1), table("b", 2));
+        let transcript = format!(
+            "-- one\ntg> SELECT 1 AS a\n{a}1 row\n\n-- two\n-- three\ntg> SELECT\n      2 AS b\n\
+             {b}1 row\n\ntg> .mode csv\n\nc\n3\n"
+        );
+        for (input, wanted) in [
+            (Input::File(path.clone()), transcript.clone()),
+            (Input::Text(text.to_owned()), format!("{a}{b}c\n3\n")),
+            (Input::File(path), transcript),
+        ] {
+            session.mode = Mode::Table;
+            assert_eq!(run(&mut session, std::slice::from_ref(&input)).await, 0);
+            assert_eq!(printed.take(), wanted, "{input:?}");
         }
         session.database().close().await.unwrap();
     }

@@ -676,4 +676,69 @@ mod tests {
         let wrong = parse(&["plugin", "check", "p.wasm", "--param", "a"]).unwrap_err().to_string();
         assert!(wrong.contains("write name=value"), "{wrong}");
     }
+
+    #[test]
+    fn each_word_of_the_command_line_has_its_own_meaning() {
+        for (word, backend) in
+            [("auto", Backend::Auto), ("uring", Backend::Uring), ("blocking", Backend::Blocking)]
+        {
+            assert_eq!(parse(&["--io", word]).unwrap().database.backend(), backend);
+        }
+        for (word, world) in [
+            ("eviction", World::Eviction),
+            ("cache-admission", World::CacheAdmission),
+            ("rate-limiter", World::RateLimiter),
+            ("read-admission", World::ReadAdmission),
+            ("load-shedding", World::LoadShedding),
+            ("io-priority", World::IoPriority),
+            ("compaction", World::Compaction),
+        ] {
+            let cli = parse(&["plugin", "new", "x", "--world", word]).unwrap();
+            let Some(Action::Plugin { command: PluginCommand::New(new) }) = cli.action else {
+                panic!("{word}")
+            };
+            assert_eq!((new.world, new.lang), (world, Language::Rust), "{word}");
+        }
+        let iotune = |arguments: &[&str]| {
+            let cli = parse(&[&["iotune"], arguments].concat()).ok()?;
+            let Some(Action::Iotune(iotune)) = cli.action else { panic!("{arguments:?}") };
+            Some((iotune.seconds, iotune.force, iotune.grid))
+        };
+        assert_eq!(iotune(&[]), Some((20, false, false)));
+        assert_eq!(iotune(&["--seconds", "2", "--force"]), Some((2, true, false)));
+        assert_eq!(iotune(&["--seconds", "600", "--grid"]), Some((600, false, true)));
+        assert_eq!((iotune(&["--seconds", "1"]), iotune(&["--seconds", "601"])), (None, None));
+        let cli = parse(&["plugin", "bench", "p.wasm"]).unwrap();
+        let Some(Action::Plugin { command: PluginCommand::Bench(own) }) = cli.action else {
+            panic!("it is measured")
+        };
+        assert_eq!(own.capacity, Capacity::Percent(10.0));
+        assert_eq!(own.trace, "zipf:ids=100000,requests=1000000,skew=0.9");
+        for missing in [&["restore"][..], &["ring"], &["plugin", "replay", "lru"], &["sstable"]] {
+            assert!(parse(missing).is_err(), "{missing:?}");
+        }
+    }
+
+    #[test]
+    fn a_node_of_a_cluster_has_a_ring_and_a_name_and_metrics_an_address_of_this_machine() {
+        let serve = |arguments: &[&str]| {
+            let cli = parse(&[&["serve"], arguments].concat())?;
+            let Some(Action::Serve(serve)) = cli.action else { panic!("{arguments:?}") };
+            Ok::<_, clap::Error>(serve)
+        };
+        let whole = serve(&["--ring", "r.json", "--node", "a"]).unwrap();
+        assert_eq!(whole.ring(), Some((std::path::Path::new("r.json"), "a")));
+        assert_eq!(serve(&[]).unwrap().ring(), None);
+        for (half, other) in [(["--ring", "r.json"], "--node"), (["--node", "a"], "--ring")] {
+            let told = serve(&half).unwrap_err().to_string();
+            assert!(told.contains(other), "{told}");
+        }
+        for own in ["127.0.0.1:9", "127.9.9.9:9", "[::1]:9", "localhost:9"] {
+            assert!(serve(&["--metrics", own]).is_ok(), "{own}");
+        }
+        for other in ["0.0.0.0:9", "[::]:9", "192.168.1.5:9", "[2001:db8::1]:9", "127.0.0.1", ":9"]
+        {
+            assert!(serve(&["--metrics", other]).is_err(), "{other}");
+        }
+    }
 }

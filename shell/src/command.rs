@@ -195,4 +195,42 @@ mod tests {
             assert!(!error.contains("no command"), "{name}");
         }
     }
+
+    #[test]
+    fn every_setting_of_a_command_is_taken_in_any_letter_case() {
+        for (line, command) in [
+            (".mode table", Command::Mode(Mode::Table)),
+            (".mode Expanded;", Command::Mode(Mode::Expanded)),
+            (".mode CSV", Command::Mode(Mode::Csv)),
+            ("  .mode\tjson  ", Command::Mode(Mode::Json)),
+            (".rows screen", Command::Rows(RowLimit::Screen)),
+            (".rows ALL", Command::Rows(RowLimit::All)),
+            (".rows 1", Command::Rows(RowLimit::First(1))),
+            (".rows 18446744073709551615", Command::Rows(RowLimit::First(u64::MAX))),
+            (".timing ON", Command::Timing(true)),
+            (".timing Off;", Command::Timing(false)),
+            ("\\h", Command::Help),
+            (".help", Command::Help),
+            (".exit", Command::Quit),
+            ("Clear", Command::Clear),
+            (".clear", Command::Clear),
+            ("\\dt", Command::Sql("SHOW TABLES".into())),
+            (".schema", Command::Sql("SHOW TABLES".into())),
+            ("\\d \"Odd name\"", Command::Sql("DESCRIBE \"Odd name\"".into())),
+        ] {
+            assert_eq!(parse(line), Ok(command), "{line}");
+        }
+        let beyond = "18446744073709551616";
+        for wrong in ["-1", "0", "1.5", "", "some", beyond] {
+            let told = parse(&format!(".rows {wrong}")).unwrap_err();
+            assert!(told.starts_with("error: write .rows screen"), "{wrong}: {told}");
+        }
+        // Each way to write results has one name, and people read two of them.
+        for (mode, is_for_people) in
+            [(Mode::Table, true), (Mode::Expanded, true), (Mode::Csv, false), (Mode::Json, false)]
+        {
+            assert_eq!(mode.to_string().parse::<Mode>(), Ok(mode));
+            assert_eq!(mode.is_for_people(), is_for_people, "{mode}");
+        }
+    }
 }

@@ -304,4 +304,70 @@ mod tests {
             assert_eq!(Bytes(bytes).to_string(), wanted);
         }
     }
+
+    #[test]
+    fn what_is_left_is_divided_in_the_proportions_that_are_told() {
+        let unit = 3 * MIB;
+        for shards in [1, 3] {
+            let least = shards * (CACHE_BYTES_MIN + MEMTABLE_SHARES * MEMTABLE_BYTES_MIN)
+                + READS_BYTES_MIN
+                + QUERIES_BYTES_MIN
+                + CONNECTIONS_BYTES_MIN
+                + TICKETS_BYTES_MIN;
+            let wanted = MemoryPlan {
+                total: least + 100 * unit,
+                cache: CACHE_BYTES_MIN + 25 * unit / shards,
+                memtable: MEMTABLE_BYTES_MIN + 25 * unit / shards / 2,
+                reads: READS_BYTES_MIN + 15 * unit,
+                queries: QUERIES_BYTES_MIN + 25 * unit,
+                connections: CONNECTIONS_BYTES_MIN + 5 * unit,
+                tickets: TICKETS_BYTES_MIN + 5 * unit,
+            };
+            let all = MemoryWishes { total: Some(wanted.total), ..MemoryWishes::default() };
+            assert_eq!(MemoryPlan::new(all, shards, GROUP), Ok(wanted));
+            // What one wishes for itself comes off, and the others keep their proportions.
+            for queries in [1, 20 * MIB, 900 * MIB] {
+                let total = wanted.total - wanted.queries + queries;
+                let wishes = MemoryWishes { total: Some(total), queries: Some(queries), ..all };
+                let wanted = MemoryPlan { total, queries, ..wanted };
+                assert_eq!(MemoryPlan::new(wishes, shards, GROUP), Ok(wanted), "{queries}");
+            }
+            // The least is enough, and less is not.
+            let of = |total| {
+                let wishes = MemoryWishes { total: Some(total), ..MemoryWishes::default() };
+                MemoryPlan::new(wishes, shards, GROUP)
+            };
+            assert_eq!(of(least).map(|plan| sum(&plan, shards)), Ok(least));
+            assert!(of(least - 1).is_err());
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_each_option_that_takes_a_part_and_whose_memory_it_is() {
+        let told = |wishes, limit| MemoryPlan::new(wishes, 2, limit).unwrap_err();
+        let (part, none) = (Some(300 * MIB), MemoryWishes::default());
+        let machine = Some((1 << 30, MemoryLimit::Machine));
+        let queries = MemoryWishes { queries: Some(1 << 30), ..none };
+        let all = MemoryWishes { total: Some(1 << 30), cache: part, memtable: part, queries: part };
+        assert_eq!(
+            told(all, machine),
+            "the parts do not fit: --cache-bytes 300 MiB for each of 2 shards, --memtable-bytes \
+             300 MiB, twice for each of 2 shards, --query-memory 300 MiB take 2.1 GiB and the \
+             others want 26 MiB at least, but all there is is --memory 1.0 GiB; lower them or \
+             raise --memory"
+        );
+        assert_eq!(
+            told(queries, machine),
+            "the parts do not fit: --query-memory 1.0 GiB take 1.0 GiB and the others want 32 MiB \
+             at least, but all there is is 768 MiB (three quarters of the 1.0 GiB of the machine); \
+             lower them or raise --memory"
+        );
+        let unknown = told(queries, None);
+        assert!(unknown.contains("all there is is 1023 MiB; lower them"), "{unknown}");
+        assert_eq!(
+            told(none, Some((30 << 20, MemoryLimit::Group))),
+            "22 MiB (three quarters of the 30 MiB of the control group) is too little: 2 shards \
+             want 48 MiB at least; raise --memory or take fewer --shards"
+        );
+    }
 }

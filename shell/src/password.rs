@@ -131,6 +131,23 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn whoever_had_a_turn_leaves_it_to_the_next_also_where_nobody_waited_for_the_end() {
+        let passwords = Passwords::default();
+        for number in 0..3 * (AT_ONCE + WAITING_MAX) {
+            assert_eq!(passwords.in_turn(move || number).await, Ok(number));
+        }
+        for _ in 0..3 * (AT_ONCE + WAITING_MAX) {
+            let mut gone = Box::pin(passwords.in_turn(|| ()));
+            let _ = futures::poll!(&mut gone);
+            drop(gone);
+            // Its work goes on to its end, so there may be no place at this moment.
+            while passwords.in_turn(|| ()).await.is_err() {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
     #[test]
     fn a_name_that_nobody_has_costs_as_much_as_one_that_somebody_has() {
         let cost = |hash: &str| {
@@ -155,6 +172,23 @@ mod tests {
         drop(turns);
         for work in waiting {
             assert_eq!(work.await, Ok(()));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_password_has_so_many_bytes_at_most_and_each_of_them_counts() {
+        let passwords = Passwords::default();
+        let longest = "é".repeat(PASSWORD_BYTES_MAX / 2);
+        let hash = passwords.hash(longest.clone()).await.unwrap();
+        let (shorter, longer) = (longest[..longest.len() - 2].to_owned(), format!("{longest}x"));
+        for (password, wanted) in [(longest, true), (shorter, false), (longer.clone(), false)] {
+            assert_eq!(passwords.verify(password, Some(hash.clone())).await, Ok(wanted));
+        }
+        // The last character begins within the limit.
+        let across = format!("{}é", "x".repeat(PASSWORD_BYTES_MAX - 1));
+        for wrong in [longer, across, String::new()] {
+            let told = passwords.hash(wrong).await.unwrap_err();
+            assert!(told.contains("a password has 1 to 1024 bytes"), "{told}");
         }
     }
 }

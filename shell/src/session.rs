@@ -406,11 +406,45 @@ fn in_words(elapsed: Duration) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::path::Path;
+
     use tidegate_engine::Options;
 
     use super::*;
     use crate::query::Span;
+
+    /// What a session has printed.
+    #[derive(Clone, Default)]
+    pub(crate) struct Printed(Arc<Mutex<Vec<u8>>>);
+
+    impl Printed {
+        /// All since the last call.
+        pub(crate) fn take(&self) -> String {
+            String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap()
+        }
+    }
+
+    impl Write for Printed {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A session on a database of its own, which prints CSV.
+    pub(crate) async fn session(directory: &Path, printed: &Printed) -> Session {
+        let options = Options { shards: Some(1), ..Options::new(directory) };
+        let database = Database::open(options).await.unwrap();
+        let out = Box::new(printed.clone());
+        let mut session = Session::new(database, QueryMemory::new(None), out).unwrap();
+        session.mode = Mode::Csv;
+        session
+    }
 
     #[test]
     fn the_line_under_a_result_says_how_much_and_how_long() {
@@ -486,5 +520,208 @@ mod tests {
         // People see no columns that say nothing.
         assert!(printed[2].contains("true") && !printed[2].contains('v'), "{}", printed[2]);
         assert!(printed[3].contains("false") && printed[3].contains('7'), "{}", printed[3]);
+    }
+
+    /// Whoever reads a table sees its end, also where the rest of the rows is not to be had.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn rows_that_came_before_a_failure_are_printed_with_the_end_of_their_table() {
+        let directory = tempfile::tempdir().unwrap();
+        let printed = Printed::default();
+        let mut session = session(directory.path(), &printed).await;
+        let run = async |session: &mut Session, text: &str| {
+            session.run(text, &Piece::Statement(0..text.len())).await
+        };
+        let batches = "SET datafusion.execution.batch_size = 3";
+        assert_eq!(run(&mut session, batches).await.unwrap(), Next::Continue);
+        // The first of three batches comes, in the second one there is a division by zero.
+        let late = "SELECT value, 12 / (value - 5) AS q FROM generate_series(1, 9)";
+        let early = "SELECT value, 12 / (value - 1) AS q FROM generate_series(1, 9)";
+        let table = "+-------+----+\n| value | q  |\n+-------+----+\n\
+                     |     1 | -3 |\n|     2 | -4 |\n|     3 | -6 |\n+-------+----+\n";
+        let records = "-[ row 1 ]\nvalue | 1\nq     | -3\n-[ row 2 ]\nvalue | 2\nq     | -4\n\
+                       -[ row 3 ]\nvalue | 3\nq     | -6\n";
+        let csv = "value,q\n1,-3\n2,-4\n3,-6\n";
+        let json = "{\"value\":1,\"q\":-3}\n{\"value\":2,\"q\":-4}\n{\"value\":3,\"q\":-6}\n";
+        let all =
+            [(Mode::Table, table), (Mode::Expanded, records), (Mode::Csv, csv), (Mode::Json, json)];
+        for (mode, wanted) in all {
+            session.mode = mode;
+            for (text, wanted) in [(late, wanted), (early, ""), (late, wanted)] {
+                let failure = run(&mut session, text).await.unwrap_err();
+                let told = match failure {
+                    Failure::Statement(told) => told,
+                    other => panic!("{mode}: {other:?}"),
+                };
+                assert!(told.contains("zero"), "{mode}: {told}");
+                assert_eq!(printed.take(), wanted, "{mode}: {text}");
+            }
+        }
+        // What is not shown is not computed.
+        (session.mode, session.rows) = (Mode::Csv, RowLimit::First(2));
+        assert_eq!(run(&mut session, late).await.unwrap(), Next::Continue);
+        assert_eq!(printed.take(), "value,q\n1,-3\n2,-4\n");
+        session.database().close().await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn rows_get_the_lines_that_a_screen_leaves() {
+        type Screen = fn() -> Option<(usize, usize)>;
+        let directory = tempfile::tempdir().unwrap();
+        let printed = Printed::default();
+        let mut session = session(directory.path(), &printed).await;
+        assert_eq!(session.page(), None);
+        let screens: [(Screen, usize); 5] = [
+            (|| Some((80, 24)), 18),
+            (|| Some((80, 12)), 6),
+            (|| Some((80, 11)), 5),
+            (|| Some((80, 10)), 5),
+            (|| Some((80, 1)), 5),
+        ];
+        for (screen, fit) in screens {
+            session.screen = screen;
+            for (rows, lines) in
+                [(RowLimit::Screen, Some(fit)), (RowLimit::All, None), (RowLimit::First(3), None)]
+            {
+                session.rows = rows;
+                assert_eq!(session.page(), Some(Page { columns: 80, lines }), "{rows:?}");
+            }
+        }
+        // The line under a table stands below it, where both are on a screen.
+        (session.mode, session.timing) = (Mode::Table, false);
+        let more = |shown| format!("first {shown} rows; there are more, and .rows all shows them");
+        for (limit, count, shown, line) in [
+            (RowLimit::Screen, 5, 5, "5 rows".to_owned()),
+            (RowLimit::Screen, 6, 5, more(5)),
+            (RowLimit::First(2), 6, 2, more(2)),
+            (RowLimit::First(6), 6, 6, "6 rows".to_owned()),
+            (RowLimit::All, 6, 6, "6 rows".to_owned()),
+        ] {
+            session.rows = limit;
+            let text = format!("SELECT value FROM generate_series(1, {count})");
+            session.run(&text, &Piece::Statement(0..text.len())).await.unwrap();
+            let printed = printed.take();
+            assert!(printed.ends_with(&format!("+-------+\n{line}\n")), "{limit:?}: {printed}");
+            // Three lines of the head, one of the end, and that one.
+            assert_eq!(printed.lines().count(), shown + 5, "{limit:?}: {printed}");
+        }
+        let clear = ".clear";
+        session.run(clear, &Piece::Command(0..clear.len())).await.unwrap();
+        assert_eq!(printed.take(), CLEAR);
+        session.screen = || None;
+        session.run(clear, &Piece::Command(0..clear.len())).await.unwrap();
+        assert_eq!(printed.take(), "", "a file is not emptied");
+        session.database().close().await.unwrap();
+    }
+
+    #[test]
+    fn what_was_written_is_told_by_the_word_of_its_statement() {
+        for (text, count, wanted) in [
+            ("INSERT INTO t VALUES (1)", 1, "1 row inserted"),
+            ("update t SET a = 1 WHERE k = 1", 0, "0 rows updated"),
+            ("\n  Delete FROM t", 2, "2 rows deleted"),
+            ("COPY t FROM 'x'", 1, "1 row copied"),
+            ("BEGIN BATCH INSERT INTO t VALUES (1); APPLY BATCH", 3, "3 rows written"),
+            ("", 1, "1 row written"),
+        ] {
+            let summary = Summary::Written(count, past_tense(text));
+            assert_eq!(summary.line(None), wanted, "{text}");
+            let timed = format!("{wanted} in 2.0 ms");
+            assert_eq!(summary.line(Some(Duration::from_millis(2))), timed, "{text}");
+        }
+        assert_eq!(Summary::Message("done".into()).line(None), "done");
+        for (micros, wanted) in [
+            (0, "0.0 ms"),
+            (49, "0.0 ms"),
+            (999_900, "999.9 ms"),
+            (1_000_000, "1.00 s"),
+            (61_500_000, "61.50 s"),
+        ] {
+            assert_eq!(in_words(Duration::from_micros(micros)), wanted, "{micros}");
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_command_changes_what_it_names_and_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let printed = Printed::default();
+        let mut session = session(directory.path(), &printed).await;
+        let run = async |session: &mut Session, line: &str| {
+            session.run(line, &Piece::Command(0..line.len())).await
+        };
+        let (all, one) = (RowLimit::All, RowLimit::First(1));
+        for (line, wanted) in [
+            (".mode json", (Mode::Json, true, all)),
+            (".timing off", (Mode::Json, false, all)),
+            (".rows 1", (Mode::Json, false, one)),
+            (".timing on", (Mode::Json, true, one)),
+            (".rows screen", (Mode::Json, true, RowLimit::Screen)),
+            (".mode expanded", (Mode::Expanded, true, RowLimit::Screen)),
+            (".rows 1", (Mode::Expanded, true, one)),
+            (".mode csv", (Mode::Csv, true, one)),
+        ] {
+            assert_eq!(run(&mut session, line).await.unwrap(), Next::Continue, "{line}");
+            assert_eq!((session.mode, session.timing, session.rows), wanted, "{line}");
+            assert_eq!(printed.take(), "", "{line}");
+        }
+        for wrong in [".mode xml", ".rows none", ".timing", ".nonsense"] {
+            let failure = run(&mut session, wrong).await.unwrap_err();
+            assert!(matches!(failure, Failure::Statement(_)), "{wrong}: {failure:?}");
+            assert_eq!((session.mode, session.timing, session.rows), (Mode::Csv, true, one));
+        }
+        let text = "CREATE TABLE t (k int PRIMARY KEY); SELECT value FROM generate_series(1, 3)";
+        session.run(text, &Piece::Statement(0..text.len())).await.unwrap();
+        assert_eq!(printed.take(), "value\n1\n");
+        session.rows = RowLimit::All;
+        for (line, wanted) in
+            [("\\d", "default,t,"), (".tables", "default,t,"), ("\\d t", "k,int,")]
+        {
+            assert_eq!(run(&mut session, line).await.unwrap(), Next::Continue, "{line}");
+            let printed = printed.take();
+            assert!(printed.contains(&format!("\n{wanted}")), "{line}: {printed}");
+        }
+        let told = match run(&mut session, "\\d absent").await.unwrap_err() {
+            Failure::Statement(told) => told,
+            other => panic!("{other:?}"),
+        };
+        assert!(told.contains("absent"), "{told}");
+        assert_eq!(run(&mut session, "\\?").await.unwrap(), Next::Continue);
+        assert_eq!(printed.take(), command::help());
+        assert_eq!(run(&mut session, "\\q").await.unwrap(), Next::Leave);
+        session.database().close().await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_trace_stands_below_its_statement_whether_that_succeeds_or_fails() {
+        let directory = tempfile::tempdir().unwrap();
+        let printed = Printed::default();
+        let mut session = session(directory.path(), &printed).await;
+        (session.mode, session.timing, session.is_transcript) = (Mode::Table, false, true);
+        let run = async |session: &mut Session, text: &str| {
+            session.run(text, &Piece::Statement(0..text.len())).await
+        };
+        let (sound, wrong) = ("SELECT 1 AS a", "SELECT 1 / (value - 1) FROM generate_series(1, 9)");
+        let table = "+---+\n| a |\n+---+\n| 1 |\n+---+\n1 row\n";
+        run(&mut session, "TRACING COMPACT").await.unwrap();
+        assert!(!printed.take().contains(" µs, "), "that itself is not traced");
+        for _ in 0..2 {
+            run(&mut session, sound).await.unwrap();
+            let told = printed.take();
+            let Some(trace) = told.strip_prefix(table) else { panic!("{told}") };
+            assert!(trace.starts_with("trace ") && trace.contains(" µs, rows: 1\n"), "{trace}");
+            assert!(trace.contains(" shard  step\n"), "{trace}");
+            run(&mut session, wrong).await.unwrap_err();
+            let trace = printed.take();
+            assert!(trace.starts_with("trace ") && trace.contains(" µs, an error\n"), "{trace}");
+        }
+        // Programs get rows alone.
+        session.mode = Mode::Csv;
+        run(&mut session, sound).await.unwrap();
+        assert_eq!(printed.take(), "a\n1\n");
+        session.mode = Mode::Table;
+        run(&mut session, "TRACING OFF").await.unwrap();
+        printed.take();
+        run(&mut session, sound).await.unwrap();
+        assert_eq!(printed.take(), table);
+        session.database().close().await.unwrap();
     }
 }

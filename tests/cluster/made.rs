@@ -41,7 +41,7 @@ fn a_query_makes_its_table_on_all_nodes_and_fills_it_once() {
             let seen = seen(&cluster, "w").await;
             assert!(seen.iter().all(|one| *one == seen[0] && one.1 == "200|"), "{seen:?}");
             assert!(seen[0].0.contains("CLUSTERING ORDER BY (k DESC)"), "{seen:?}");
-            assert!(seen[0].0.contains("frozen<point>"), "{seen:?}");
+            assert!(seen[0].0.contains("p frozen<default.point>"), "{seen:?}");
         }
         let sum = "SELECT sum(k), sum(\"V w\") FROM w";
         let wanted = "SELECT sum(k), sum(\"V w\") FROM t WHERE k > 100";

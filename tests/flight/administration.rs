@@ -192,3 +192,45 @@ fn the_example_uploads_a_policy() {
     });
     assert_eq!(service.stop().0, Some(0));
 }
+
+/// Else another component would govern than the one that somebody has looked at.
+#[test]
+fn a_policy_is_created_only_of_the_component_that_its_digest_is_of() {
+    let sums = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/dist/SHA256SUMS");
+    let sums = std::fs::read_to_string(sums).unwrap();
+    let digest_of = |file: &str| {
+        let mut lines = sums.lines().filter_map(|line| line.split_once("  "));
+        let found = lines.find(|(_, name)| *name == file);
+        found.unwrap_or_else(|| panic!("no {file} in {sums}")).0.to_owned()
+    };
+    let (own, other) = (digest_of("sieve.wasm"), digest_of("fifo.wasm"));
+    let component = std::fs::read(SIEVE).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let service = Service::start(directory.path());
+    client_threads().block_on(async {
+        let mut client = connect(&service).await;
+        for (name, said, is_made) in [
+            ("of_another", other.as_str(), false),
+            ("of_a_part", &own[1..], false),
+            ("of_none", "", false),
+            ("its_own", own.as_str(), true),
+        ] {
+            let columns: Vec<(&str, ArrayRef)> = vec![
+                ("name", text(name)),
+                ("component", Arc::new(BinaryArray::from_vec(vec![component.as_slice()]))),
+                ("sha256", text(said)),
+            ];
+            let answer = act(&mut client, "UploadPolicy", columns).await;
+            match answer {
+                Ok(created) => assert!(created.contains(&own), "{name}: {created}"),
+                Err(refused) => {
+                    let says = format!("SHA-256 is {own}, not the expected one");
+                    assert!(refused.message().contains(&says), "{name}: {refused}");
+                }
+            }
+            let there = format!("SELECT count(*) FROM system.policies WHERE name = '{name}'");
+            assert_eq!(number(&mut client, &there).await, i64::from(is_made), "{name}");
+        }
+    });
+    assert_eq!(service.stop().0, Some(0));
+}

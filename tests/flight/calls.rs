@@ -3,10 +3,13 @@
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use arrow_flight::flight_descriptor::DescriptorType;
-use arrow_flight::sql::{CommandGetTables, CommandStatementQuery, ProstMessageExt};
+use arrow_flight::sql::{
+    Any, CommandGetTables, CommandPreparedStatementQuery, CommandStatementQuery,
+    CommandStatementSubstraitPlan, EndTransaction, ProstMessageExt, TicketStatementQuery,
+};
 use arrow_flight::{
     Action, CancelFlightInfoRequest, CancelFlightInfoResult, CancelStatus, Criteria, Empty,
-    FlightDescriptor, FlightEndpoint, IpcMessage, RenewFlightEndpointRequest, Ticket,
+    FlightData, FlightDescriptor, FlightEndpoint, IpcMessage, RenewFlightEndpointRequest, Ticket,
 };
 use prost::Message;
 use tonic::{Code, Request};
@@ -236,6 +239,46 @@ fn what_is_not_offered_says_so_in_words() {
     assert_eq!(service.stop().0, Some(0));
 }
 
+#[test]
+fn a_statement_of_a_transaction_runs_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let service = Service::start(directory.path());
+    client_threads().block_on(async {
+        let mut client = connect(&service).await;
+        run(&mut client, "CREATE TABLE t (k int PRIMARY KEY, v bigint)").await;
+        let insert = || "INSERT INTO t VALUES (1, 1)".to_owned();
+        let id = || prost::bytes::Bytes::from_static(b"1");
+        let (commit, rollback) = (EndTransaction::Commit, EndTransaction::Rollback);
+        for refused in [
+            client.execute(insert(), Some(id())).await.map(drop),
+            client.execute("SELECT v FROM t".to_owned(), Some(id())).await.map(drop),
+            client.execute_update(insert(), Some(id())).await.map(drop),
+            client.prepare(insert(), Some(id())).await.map(drop),
+            client.begin_transaction().await.map(drop),
+            client.end_transaction(id(), commit).await,
+            client.end_transaction(id(), rollback).await,
+        ] {
+            let refused = refused.unwrap_err();
+            let arrow_flight::error::FlightError::Tonic(status) = refused else {
+                panic!("{refused}")
+            };
+            assert_eq!(status.code(), Code::Unimplemented, "{status}");
+            assert!(status.message().contains("leave autocommit on"), "{status}");
+        }
+        assert_eq!(count(&mut client, "SELECT count(*) FROM t").await, 0);
+        // Some drivers send an empty one for none.
+        let none = || Some(prost::bytes::Bytes::new());
+        client.execute(insert(), none()).await.unwrap();
+        let other = "INSERT INTO t VALUES (2, 1)".to_owned();
+        assert_eq!(client.execute_update(other, none()).await.unwrap(), 1);
+        let third = "INSERT INTO t VALUES (3, 1)".to_owned();
+        let mut prepared = client.prepare(third, none()).await.unwrap();
+        assert_eq!(prepared.execute_update().await.unwrap(), 1);
+        assert_eq!(count(&mut client, "SELECT count(*) FROM t").await, 3);
+    });
+    assert_eq!(service.stop().0, Some(0));
+}
+
 async fn count(client: &mut Client, text: &str) -> i64 {
     run(client, text).await[0].column(0).as_primitive::<Int64Type>().value(0)
 }
@@ -300,4 +343,46 @@ fn statements_of_tools_are_long_and_deep() {
 
 async fn query_error(client: &mut Client, text: &str) -> String {
     query(client, text).await.err().unwrap().to_string()
+}
+
+/// Whoever sends it learns whether it was the wrong call or no command at all.
+#[test]
+fn a_command_by_a_call_that_does_not_take_it_is_refused_by_its_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let service = Service::start(directory.path());
+    client_threads().block_on(async {
+        let mut client = connect(&service).await;
+        let raw = client.inner_mut();
+        let ticket = TicketStatementQuery { statement_handle: "x".into() }.as_any();
+        let prepared = CommandPreparedStatementQuery { prepared_statement_handle: "x".into() };
+        let query = CommandStatementQuery { query: "SELECT 1".to_owned(), transaction_id: None };
+        let (prepared, query) = (prepared.as_any(), query.as_any());
+        let plan = CommandStatementSubstraitPlan::default().as_any();
+        let foreign = Any { type_url: "type.googleapis.com/x.Y".to_owned(), value: "".into() };
+        let info = |any: &Any| FlightDescriptor::new_cmd(any.encode_to_vec());
+        let get = |any: &Any| Ticket::new(any.encode_to_vec());
+        let put = |any: &Any| futures::stream::iter([FlightData::new().with_descriptor(info(any))]);
+        let bare = futures::stream::iter([FlightData::new()]);
+        let nothing = futures::stream::empty::<FlightData>();
+        let (wrong, missing) = (Code::InvalidArgument, Code::Unimplemented);
+        let first = "the first message of a DoPut has a descriptor";
+        for (refused, code, says) in [
+            (raw.get_flight_info(info(&ticket)).await.map(drop), missing, "TicketStatementQuery"),
+            (raw.get_flight_info(info(&plan)).await.map(drop), missing, "Substrait"),
+            (raw.get_flight_info(info(&foreign)).await.map(drop), wrong, "no command"),
+            (raw.do_get(get(&query)).await.map(drop), missing, "no CommandStatementQuery"),
+            (raw.do_get(get(&prepared)).await.map(drop), wrong, "redeem its own"),
+            (raw.do_get(get(&foreign)).await.map(drop), wrong, "no command"),
+            (raw.do_put(put(&query)).await.map(drop), missing, "no CommandStatementQuery"),
+            (raw.do_put(put(&plan)).await.map(drop), missing, "Substrait"),
+            (raw.do_put(put(&foreign)).await.map(drop), wrong, "no command"),
+            (raw.do_put(bare).await.map(drop), wrong, first),
+            (raw.do_put(nothing).await.map(drop), wrong, first),
+        ] {
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.code(), code, "{says}: {refused}");
+            assert!(refused.message().contains(says), "{says}: {refused}");
+        }
+    });
+    assert_eq!(service.stop().0, Some(0));
 }

@@ -163,3 +163,43 @@ fn drivers_go_where_an_endpoint_says_that_it_is() {
         assert_eq!(service.stop().0, Some(0));
     }
 }
+
+/// Each has a row of its own: so it is seen who has answered.
+#[test]
+fn services_with_one_key_take_each_others_tickets_and_another_takes_none() {
+    let directories = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let key = directories[0].path().join("shared.key");
+    let with_key = ["--ticket-key", key.to_str().unwrap()];
+    let place = "grpc://10.0.0.1:31337";
+    let elsewhere = [with_key[0], with_key[1], "--advertise", place];
+    let asked = Service::start_serving(directories[0].path(), &[], &elsewhere);
+    let reader = Service::start_serving(directories[1].path(), &[], &with_key);
+    let stranger = Service::start(directories[2].path());
+    client_threads().block_on(async {
+        let mut client = fill(&asked, "(1, 1)").await;
+        let mut other = fill(&reader, "(1, 2)").await;
+        let mut third = fill(&stranger, "(1, 3)").await;
+        let info = client.execute("SELECT v FROM t".into(), None).await.unwrap();
+        let places: Vec<_> = info.endpoint[0].location.iter().map(|place| &*place.uri).collect();
+        assert_eq!(places, [place]);
+        assert_eq!(fetch(&mut client, ticket_of(&info)).await.unwrap(), [1]);
+        assert_eq!(fetch(&mut other, ticket_of(&info)).await.unwrap(), [2]);
+        let refused = fetch(&mut third, ticket_of(&info)).await.unwrap_err();
+        assert_eq!(refused.code(), Code::Unauthenticated, "{refused}");
+
+        let mut raw = FlightServiceClient::new(channel(&reader).await);
+        let handle = prepare(&mut raw, "SELECT v FROM t WHERE k = 1").await.unwrap();
+        let ticket = execute(&asked, handle.clone()).await.unwrap();
+        assert_eq!(fetch(&mut other, ticket).await.unwrap(), [2]);
+        let refused = execute(&stranger, handle).await.unwrap_err();
+        assert_eq!(refused.code(), Code::Unauthenticated, "{refused}");
+        // Where nobody says more, a result is where it was asked for.
+        let info = other.execute("SELECT v FROM t".into(), None).await.unwrap();
+        assert!(info.endpoint[0].location.is_empty(), "{:?}", info.endpoint[0].location);
+    });
+    for service in [asked, reader, stranger] {
+        assert_eq!(service.stop().0, Some(0));
+    }
+    let own = directories.each_ref().map(|of| of.path().join("data/ticket.key").exists());
+    assert_eq!(own, [false, false, true], "who has another key needs no own one");
+}

@@ -2,14 +2,20 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Int32Type, Int64Type, Schema};
-use arrow_flight::sql::{
-    Any, CommandPreparedStatementQuery, ProstMessageExt, TicketStatementQuery,
+use arrow::array::{
+    ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
 };
-use arrow_flight::{FlightInfo, Ticket};
-use futures::TryStreamExt;
+use arrow::datatypes::{DataType, Int32Type, Int64Type, Schema};
+use arrow_flight::encode::FlightDataEncoderBuilder;
+use arrow_flight::flight_service_client::FlightServiceClient;
+use arrow_flight::sql::{
+    Any, CommandPreparedStatementQuery, CommandPreparedStatementUpdate, DoPutUpdateResult,
+    ProstMessageExt, TicketStatementQuery,
+};
+use arrow_flight::{FlightData, FlightDescriptor, FlightInfo, Ticket};
+use futures::{TryStreamExt, stream};
 use prost::Message;
+use tidegate::flight::prepare;
 use tonic::Code;
 
 use super::*;
@@ -337,6 +343,69 @@ fn a_handle_holds_what_was_bound_and_its_plan_follows_the_table() {
             assert_eq!(*rows[0].schema().field(0).data_type(), DataType::Float64);
             run(&mut other, "DROP TABLE t").await;
         }
+    });
+    assert_eq!(service.stop().0, Some(0));
+}
+
+/// A driver cuts what is longer than 2 MB.
+#[test]
+fn parameters_that_come_in_several_messages_are_all_of_them_bound() {
+    const ROWS: i64 = 30;
+    let directory = tempfile::tempdir().unwrap();
+    let service = Service::start(directory.path());
+    client_threads().block_on(async {
+        let mut client = connect(&service).await;
+        run(&mut client, "CREATE TABLE t (k int PRIMARY KEY, v text)").await;
+        let rows = |first: i64| {
+            let keys = Int64Array::from_iter_values(first..first + ROWS);
+            let texts = (0..ROWS).map(|n| format!("{n} {}", "x".repeat(100_000)));
+            let texts = StringArray::from_iter_values(texts);
+            parameters([Arc::new(keys) as ArrayRef, Arc::new(texts)])
+        };
+        let insert = "INSERT INTO t VALUES (?, ?)";
+        let mut bound = client.prepare(insert.into(), None).await.unwrap();
+        bound.set_parameters(rows(0)).unwrap();
+        assert_eq!(bound.execute_update().await.unwrap(), ROWS);
+        // Some drivers send them with the update itself.
+        let mut raw = FlightServiceClient::new(channel(&service).await);
+        let prepared_statement_handle = prepare(&mut raw, insert).await.unwrap();
+        let update = CommandPreparedStatementUpdate { prepared_statement_handle };
+        let descriptor = FlightDescriptor::new_cmd(update.as_any().encode_to_vec());
+        let encoder = FlightDataEncoderBuilder::new().with_flight_descriptor(Some(descriptor));
+        let data = encoder.build(stream::iter([Ok(rows(ROWS))]));
+        let data: Vec<FlightData> = data.try_collect().await.unwrap();
+        assert!(data.len() > 2, "a schema, and several batches");
+        let mut answers = raw.do_put(stream::iter(data)).await.unwrap().into_inner();
+        let answer = answers.message().await.unwrap().unwrap();
+        let told = DoPutUpdateResult::decode(&*answer.app_metadata).unwrap();
+        assert_eq!(told.record_count, ROWS);
+        let text = "SELECT count(*) FROM t WHERE length(v) > 100000";
+        let found = run(&mut client, text).await;
+        assert_eq!(found[0].column(0).as_primitive::<Int64Type>().value(0), 2 * ROWS);
+    });
+    assert_eq!(service.stop().0, Some(0));
+}
+
+#[test]
+fn more_parameters_than_are_bound_at_once_are_refused_and_fewer_are_taken_after_that() {
+    let directory = tempfile::tempdir().unwrap();
+    let service = Service::start(directory.path());
+    client_threads().block_on(async {
+        let mut client = connect(&service).await;
+        run(&mut client, "CREATE TABLE t (k int PRIMARY KEY, v text)").await;
+        run(&mut client, "INSERT INTO t VALUES (7, 'seven')").await;
+        let many = parameters([Arc::new(BooleanArray::from(vec![true; 1_000_001])) as ArrayRef]);
+        let few = parameters([Arc::new(Int64Array::from(vec![7])) as ArrayRef]);
+        let text = "SELECT v FROM t WHERE k = ?";
+        let mut find = client.prepare(text.into(), None).await.unwrap();
+        find.set_parameters(many).unwrap();
+        let (code, text) = refusal(find.execute().await);
+        assert_eq!(code, Code::InvalidArgument, "{text}");
+        assert!(text.contains("at most 1000000 rows"), "{text}");
+        find.set_parameters(few).unwrap();
+        let info = find.execute().await.unwrap();
+        let rows = fetch(&mut client, ticket_of(&info)).await.unwrap();
+        assert_eq!(rows[0].column(0).as_string::<i32>().value(0), "seven");
     });
     assert_eq!(service.stop().0, Some(0));
 }

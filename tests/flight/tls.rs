@@ -1,6 +1,7 @@
-//! TLS with the drivers of Python: passwords, certificates of clients, and renewed certificates.
+//! TLS: passwords, certificates of clients, and renewed certificates.
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use tonic::transport::{Certificate, ClientTlsConfig};
 
 use super::*;
 
@@ -90,4 +91,70 @@ fn python_comes_by_tls_with_a_password_or_a_certificate() {
     assert!(said.starts_with("warning: the certificates stay as they were"), "{said}");
     judge("renewed", &service.address);
     assert_eq!(service.stop().0, Some(0));
+}
+
+/// What a service says of certificates that it is told to read again.
+fn read_again(service: &mut Service) -> String {
+    let id = rustix::process::Pid::from_child(&service.child);
+    rustix::process::kill_process(id, rustix::process::Signal::HUP).unwrap();
+    said_of_certificates(service)
+}
+
+/// Whether a client is served that trusts the authority in this file and no other.
+async fn is_served(service: &Service, authority: &str) -> bool {
+    let pem = std::fs::read_to_string(authority).unwrap();
+    let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem));
+    let endpoint = Channel::from_shared(format!("https://{}", service.address)).unwrap();
+    match endpoint.tls_config(tls).unwrap().connect().await {
+        Ok(channel) => query(&mut FlightSqlServiceClient::new(channel), "SELECT 1").await.is_ok(),
+        Err(_) => false,
+    }
+}
+
+#[test]
+fn certificates_are_taken_that_are_good_again_after_some_that_were_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = Files::new(directory.path());
+    let (certificate, key) = (files.path("service.pem"), files.path("service.key"));
+    let serving = ["--tls-cert", &certificate, "--tls-key", &key];
+    let mut service = Service::start_serving(directory.path(), &[], &serving);
+    let threads = client_threads();
+    let mut before = files.path("ca.pem");
+    assert!(threads.block_on(is_served(&service, &before)));
+    let (one, other) = (certificate.as_str(), key.as_str());
+    let bad: [&[&str]; 3] = [&[one], &[other], &[one, other]];
+    for (number, bad) in bad.into_iter().enumerate() {
+        for path in bad {
+            std::fs::write(path, "nothing").unwrap();
+            let said = read_again(&mut service);
+            assert!(said.starts_with("warning: the certificates stay as they were"), "{said}");
+            assert!(threads.block_on(is_served(&service, &before)), "{said}");
+        }
+        let name = format!("ca-{number}");
+        let next = files.authority(&name);
+        files.issue(&next, "service");
+        assert_eq!(read_again(&mut service), "read the certificates again\n", "after {bad:?}");
+        let after = files.path(&format!("{name}.pem"));
+        assert!(threads.block_on(is_served(&service, &after)), "after {bad:?}");
+        assert!(!threads.block_on(is_served(&service, &before)), "after {bad:?}");
+        before = after;
+    }
+    assert_eq!(service.stop().0, Some(0));
+}
+
+/// Else anybody could end a service by a word to its terminal.
+#[test]
+fn without_certificates_there_is_nothing_to_read_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let service = Service::start(directory.path());
+    let id = rustix::process::Pid::from_child(&service.child);
+    for _ in 0..2 {
+        rustix::process::kill_process(id, rustix::process::Signal::HUP).unwrap();
+    }
+    client_threads().block_on(async {
+        let mut client = connect(&service).await;
+        assert_eq!(run(&mut client, "SELECT 1").await[0].num_rows(), 1);
+    });
+    let (code, said) = service.stop();
+    assert_eq!((code, said.as_str()), (Some(0), "stopping\n"));
 }

@@ -211,3 +211,104 @@ fn a_level_that_goes_is_taken_from_those_that_have_it_only() {
     roles.remove("b");
     assert!(!roles.has_logins() && roles.len() == 3);
 }
+
+#[test]
+fn each_resource_has_its_permissions_and_its_name() {
+    let all = "CREATE ALTER DROP SELECT MODIFY AUTHORIZE";
+    for (resource, name, wanted) in [
+        (Resource::AllKeyspaces, "ALL KEYSPACES", all),
+        (Resource::keyspace("k"), "KEYSPACE k", all),
+        (Resource::table("k", "t"), "TABLE k.t", "ALTER DROP SELECT MODIFY AUTHORIZE"),
+        (Resource::Administration, "ADMINISTRATION", "ALTER SELECT AUTHORIZE"),
+        (Resource::Policies, "POLICIES", "CREATE ALTER DROP AUTHORIZE"),
+    ] {
+        let names: Vec<&str> = resource.permissions().iter().map(|one| one.name()).collect();
+        assert_eq!(names.join(" "), wanted, "{name}");
+        for permission in resource.permissions() {
+            let grant = Grant::new(*permission, resource.clone());
+            assert_eq!(grant.to_string(), format!("{permission} on {name}"));
+            let kept = serde_json::to_string(&grant).unwrap();
+            assert_eq!(serde_json::from_str::<Grant>(&kept).unwrap(), grant, "{kept}");
+        }
+    }
+}
+
+#[test]
+fn each_option_is_told_with_the_first_level_that_says_it() {
+    use Workload::{Batch, Interactive};
+    // Levels a, b and c; who says the timeout, the shares, the workload type, and the queue.
+    for (levels, wanted) in [
+        (&[(Some(5), None, Some(7)), (Some(5), Some(Batch), Some(7))][..], "aa-a"),
+        (&[(Some(9), Some(Interactive), None), (Some(5), Some(Batch), Some(7))], "bbbb"),
+        (&[(None, Some(Batch), Some(1000)), (None, Some(Interactive), Some(1))], "-bbb"),
+        (&[(None, Some(Batch), None), (None, None, Some(900))], "-b-b"),
+        (&[(None, Some(Batch), None), (None, Some(Batch), None)], "--aa"),
+        (&[(None, Some(Interactive), None), (None, Some(Interactive), None)], "--aa"),
+        (
+            &[
+                (None, Some(Interactive), None),
+                (None, Some(Batch), None),
+                (Some(3), Some(Batch), None),
+            ],
+            "c-bb",
+        ),
+        (&[(None, None, None), (Some(3), None, None), (Some(3), None, None)], "b--a"),
+    ] {
+        let levels = levels.iter().zip(1..).map(|((timeout_ms, workload, shares), id)| {
+            let (timeout_ms, workload, shares) = (*timeout_ms, *workload, *shares);
+            let options = LevelOptions { timeout_ms, workload, shares };
+            ServiceLevel { id: LevelId(id), options }
+        });
+        let merged = effective(["a", "b", "c"].into_iter().zip(levels)).unwrap();
+        let EffectiveLevel { level, timeout_ms, workload, shares } = merged;
+        let name = |level: Option<String>| level.unwrap_or_else(|| "-".to_owned());
+        let told = [
+            name(timeout_ms.map(|found| found.level)),
+            name(shares.map(|found| found.level)),
+            name(workload.map(|found| found.level)),
+            level.level,
+        ];
+        assert_eq!(told.concat(), wanted);
+    }
+}
+
+#[test]
+fn each_permission_is_granted_alone_whoever_it_comes_from() {
+    for granted in Permission::ALL {
+        let roles = all(vec![
+            ("giver", role(&[], &[(granted, Resource::keyspace("k"))])),
+            ("member", role(&["giver"], &[])),
+        ]);
+        for asked in Permission::ALL {
+            for name in ["giver", "member"] {
+                let may = roles.may(name, asked, &Resource::table("k", "t"));
+                assert_eq!(may, asked == granted, "{name}: {asked} by {granted}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_view_reads_what_it_names_together_with_its_keyspace() {
+    let reads = [("k", "t"), ("l", "u")];
+    let reads = reads.map(|(keyspace, name)| (keyspace.to_owned(), name.to_owned()));
+    let view = View {
+        keyspace: "m".to_owned(),
+        name: "v".to_owned(),
+        query: String::new(),
+        owner: None,
+        reads: BTreeSet::from(reads),
+    };
+    assert_eq!(view.full_name(), "m.v");
+    for (keyspace, name, wanted) in [
+        ("k", "t", true),
+        ("l", "u", true),
+        ("k", "u", false),
+        ("l", "t", false),
+        ("k", "tt", false),
+        ("K", "t", false),
+        ("m", "v", false),
+    ] {
+        assert_eq!(view.reads(keyspace, name), wanted, "{keyspace}.{name}");
+    }
+}

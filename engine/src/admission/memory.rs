@@ -312,6 +312,35 @@ mod tests {
         assert_eq!(memory.status().used, 0);
     }
 
+    /// Of both queues, and each time anew.
+    #[test]
+    fn all_who_are_late_are_refused_and_counted_and_whoever_waited_behind_them_goes_on() {
+        let memory = ReadMemory::new(100);
+        for round in 1..=3 {
+            let held = memory.try_charge(45).unwrap();
+            let mut going = Box::pin(memory.charge(20, true, 0));
+            let mut beginning = Box::pin(memory.charge(20, false, 0));
+            let mut small = Box::pin(memory.charge(5, false, 1));
+            for waiting in [&mut going, &mut beginning, &mut small] {
+                assert!(waiting.now_or_never().is_none());
+            }
+            // Just as long as they may wait.
+            memory.refuse_late(LATE_NS - 1);
+            assert_eq!((memory.status().refused, memory.status().waiting), (2 * round - 2, 3));
+            memory.refuse_late(LATE_NS);
+            for late in [going, beginning] {
+                let error = late.now_or_never().expect("it is told").unwrap_err();
+                assert!(error.is_retryable(), "{error}");
+            }
+            let small = small.now_or_never().expect("it waits for nobody").unwrap();
+            let wanted =
+                ReadMemoryStatus { bytes_max: 100, used: 100, waiting: 0, refused: 2 * round };
+            assert_eq!(memory.status(), wanted);
+            drop((held, small));
+            assert_eq!(memory.status().used, 0, "round {round}");
+        }
+    }
+
     #[test]
     fn batches_get_smaller_as_memory_does() {
         let memory = ReadMemory::new(1 << 30);

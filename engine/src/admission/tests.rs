@@ -3,6 +3,7 @@
 mod computing;
 mod fail_fast;
 mod levels;
+mod plans;
 
 use std::cell::Cell;
 use std::future::Future;
@@ -23,6 +24,8 @@ use crate::policy::admission::{
     ReadPlan, Shedding, SheddingPlan, WorkClass,
 };
 use crate::policy::{FailureKind, PlanStatus, PolicyFailure};
+use crate::schema::table_schema::SchemaRef;
+use crate::schema::{TableId, TableOptions, TableSchema};
 
 const KEYS: ReadClass = ReadClass::Keys;
 
@@ -569,4 +572,85 @@ fn waits_that_were_long_are_kept_with_their_table() {
     }
     let all = world.admission.long_waits();
     assert!(all.len() == LONG_WAITS_MAX && all.iter().all(|wait| wait.table == "ks.later"));
+}
+
+/// `ks.t`, of which admission wants no more than the name.
+fn schema() -> SchemaRef {
+    Arc::new(TableSchema {
+        id: TableId(1),
+        keyspace: "ks".into(),
+        name: "t".into(),
+        columns: Vec::new(),
+        options: TableOptions::default(),
+        drops: Vec::new(),
+    })
+}
+
+#[test]
+fn a_read_is_shown_with_what_it_waits_for_and_with_what_it_holds() {
+    let world = World::new(4, 1 << 20, 10, 0);
+    let admission = &world.admission;
+    let shown = || {
+        let reads = admission.reads();
+        let read = reads.first().expect("it is under way");
+        (read.state, read.memory_bytes)
+    };
+    let noted = admission.note(KEYS, LevelId::DEFAULT, schema());
+    let wanted = ReadStatus {
+        number: 0,
+        table: "ks.t".into(),
+        level: LevelId::DEFAULT,
+        class: "keys",
+        state: ReadState::Queued,
+        age_us: 0,
+        memory_bytes: 0,
+    };
+    assert_eq!(admission.reads(), [wanted]);
+    let base = 16 << 10;
+    let mut permit = world.try_admit().unwrap();
+    permit.show(&noted);
+    assert_eq!(shown(), (ReadState::Running, base));
+    permit.answer(1000);
+    assert_eq!(shown(), (ReadState::Running, base + 1000));
+    permit.step_aside();
+    assert_eq!(shown(), (ReadState::Client, base + 1000));
+    permit.step_in().now_or_never().expect("there is a turn");
+    assert_eq!(shown(), (ReadState::Running, base + 1000));
+    // Others have all memory for batches; a batch is charged twice.
+    let others = admission.memory().try_charge(1 << 29).unwrap();
+    let mut charging = Box::pin(permit.charge_batch(500));
+    assert!((&mut charging).now_or_never().is_none());
+    assert_eq!(shown(), (ReadState::Memory, base + 1000 + 2 * 500));
+    drop(others);
+    drop(charging.now_or_never().expect("there is memory").unwrap());
+    assert_eq!(shown(), (ReadState::Running, base + 1000 + 2 * 500));
+    // The batch is there, and no more is held for what is built.
+    permit.answer(200);
+    assert_eq!(shown(), (ReadState::Running, base + 1200));
+}
+
+#[test]
+fn a_read_is_ended_by_its_number_and_no_other_one() {
+    let world = World::new(4, 1 << 20, 10, 0);
+    let admission = &world.admission;
+    let first = admission.note(KEYS, LevelId::DEFAULT, schema());
+    world.clock.advance(Duration::from_micros(2_500));
+    // There is no such level: it stands with those that name none.
+    let second = admission.note(ReadClass::Scan, LevelId(9), schema());
+    let told = |read: ReadStatus| (read.number, read.class, read.level, read.age_us);
+    let reads: Vec<_> = admission.reads().into_iter().map(told).collect();
+    let level = LevelId::DEFAULT;
+    assert_eq!(reads, [(0, "keys", level, 2_500), (1, "scan", level, 0)]);
+    assert!(!admission.kill(2), "there is none");
+    assert!(second.killed().now_or_never().is_none());
+    assert!(admission.kill(1));
+    assert!(first.killed().now_or_never().is_none());
+    assert!(second.killed().now_or_never().is_some(), "it was told before it listened");
+    drop(second);
+    assert!(!admission.kill(1), "it is over");
+    let third = admission.note(KEYS, LevelId::DEFAULT, schema());
+    let numbers: Vec<u64> = admission.reads().iter().map(|read| read.number).collect();
+    assert_eq!(numbers, [0, 2], "no number comes again");
+    drop((first, third));
+    assert_eq!(admission.reads(), []);
 }

@@ -240,4 +240,38 @@ mod tests {
         schema.options.has_partial_keys = true;
         assert_eq!(nullable(&schema), "svb", "the last values of a key may be missing");
     }
+
+    /// As where a table is made of what a query shows.
+    #[test]
+    fn a_column_that_is_made_for_what_another_one_shows_has_its_type() {
+        use DataType::{
+            BigInt, Blob, Boolean, Counter, Date, Decimal, Double, Duration, Float, Inet, Int,
+            SmallInt, Text, Time, TimeUuid, Timestamp, TinyInt, Uuid, Varint,
+        };
+        let numbers = [Boolean, TinyInt, SmallInt, Int, BigInt, Float, Double];
+        let others = [Text, Blob, Date, Time, Timestamp, Duration];
+        let decimals = [Decimal { precision: 38, scale: 5 }, DataType::DECIMAL_WIDE];
+        for ty in numbers.into_iter().chain(others).chain(decimals) {
+            assert_eq!(column_type(&arrow_type(&ty)), Some(ty));
+        }
+        let whole = Decimal { precision: VARINT_DIGITS_MAX, scale: 0 };
+        for (ty, wanted) in
+            [(Counter, BigInt), (Uuid, Text), (TimeUuid, Text), (Inet, Text), (Varint, whole)]
+        {
+            assert_eq!(column_type(&arrow_type(&ty)), Some(wanted), "{ty:?}");
+        }
+        for (ty, wanted) in [
+            (ArrowType::Float16, Float),
+            (ArrowType::LargeUtf8, Text),
+            (ArrowType::Utf8View, Text),
+            (ArrowType::LargeBinary, Blob),
+            (ArrowType::BinaryView, Blob),
+            (ArrowType::Date64, Date),
+            (ArrowType::Time64(TimeUnit::Microsecond), Time),
+            (ArrowType::Timestamp(TimeUnit::Nanosecond, Some(UTC.into())), Timestamp),
+            (ArrowType::Duration(TimeUnit::Second), Duration),
+        ] {
+            assert_eq!(column_type(&ty), Some(wanted), "{ty}");
+        }
+    }
 }

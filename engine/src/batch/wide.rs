@@ -82,4 +82,33 @@ mod tests {
         assert_eq!(rescale(i256::ZERO, -500), Some(i256::ZERO));
         assert!(has_digits(wide, 59) && !has_digits(wide, 58));
     }
+
+    /// Up to the widest column that there is.
+    #[test]
+    fn digits_are_counted_alike_on_both_sides_of_zero() {
+        for digits in [1, 2, 38, 39, 57, 75, 76] {
+            let bound = rescale(i256::ONE, i64::from(digits)).unwrap();
+            for (number, fits) in [(bound.wrapping_sub(i256::ONE), true), (bound, false)] {
+                for number in [number, number.wrapping_neg()] {
+                    assert_eq!(has_digits(number, digits), fits, "{number} in {digits} digits");
+                }
+            }
+        }
+        for number in [i256::MIN, i256::MAX] {
+            assert!(!has_digits(number, 76), "{number}");
+        }
+    }
+
+    #[test]
+    fn numbers_keep_their_sign_when_they_lose_zeros() {
+        for sign in [1, -1] {
+            let number = |unsigned: i128| i256::from_i128(sign * unsigned);
+            assert_eq!(rescale(number(1500), -2), Some(number(15)));
+            assert_eq!(rescale(number(1501), -2), None);
+            assert_eq!(narrow(rescale(number(15), 37).unwrap(), 38), Some((sign * 15, 1)));
+            let wide = rescale(number(1), 58).unwrap();
+            assert_eq!(narrow(wide, 38), Some((sign * 10i128.pow(20), 0)));
+            assert_eq!(from_bytes(&to_bytes(wide)), Some(wide));
+        }
+    }
 }

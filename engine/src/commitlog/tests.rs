@@ -4,6 +4,7 @@ mod crash;
 mod damage;
 mod early;
 mod full;
+mod sizes;
 mod time;
 
 use std::collections::BTreeMap;

@@ -248,3 +248,29 @@ pub(crate) fn note(tokens: &mut Option<Vec<Token>>, partition: Option<&Partition
         *tokens = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::token::key_with_token;
+
+    /// Of those that are not told one by one nobody knows which they are.
+    #[test]
+    fn partitions_are_told_once_each_up_to_the_most_and_of_more_none() {
+        let key = |token: i64| PartitionKey::from_bytes(key_with_token(Token(token), 0));
+        let most = TOKENS_MAX as i64;
+        for count in [0, 1, most - 1, most] {
+            let mut tokens = Some(Vec::new());
+            for token in 0..count {
+                note(&mut tokens, Some(&key(token)));
+                note(&mut tokens, Some(&key(token)));
+            }
+            assert_eq!(tokens, Some((0..count).map(Token).collect()), "{count}");
+        }
+        let mut tokens = Some((0..most).map(Token).collect());
+        for token in most..most + 3 {
+            note(&mut tokens, Some(&key(token)));
+            assert_eq!(tokens, None, "{token}");
+        }
+    }
+}

@@ -518,4 +518,54 @@ mod tests {
         assert!(!may_lack(&["a", "b"], &["s"], &["v"]));
         assert!(!may_lack(&["a", "b"], &[], &["v", "w"]));
     }
+
+    fn broken(number: u64) -> AttachedFile {
+        let path = data_path(Path::new("/d"), &SstableName::native(number));
+        let error = Error::corrupt(&path, number, "a", "b");
+        AttachedFile { path, error: Some(error) }
+    }
+
+    #[test]
+    fn files_that_fail_are_left_out_only_where_that_is_asked_for_and_others_are_left() {
+        let whole = AttachedFile { error: None, ..broken(9) };
+        let [first, second] = [broken(1), broken(2)];
+        let first_error = first.error.clone().unwrap().to_string();
+        let many = format!("2 SSTables of /d cannot be opened; the first: {first_error}");
+        let none = [whole.clone()];
+        let one = [whole.clone(), first.clone()];
+        let two = [first, whole, second];
+        let names = [SstableName::native(9)];
+        // How many are left, and what is told where they may fail, and where they may not.
+        for (failed, left, skips, fails) in [
+            (&none[..], &names[..], "", ""),
+            (&none, &[], "", ""),
+            (&one, &names, "", first_error.as_str()),
+            (&one, &[], &first_error, &first_error),
+            (&two, &names, "", &many),
+            (&two, &[], &many, &many),
+        ] {
+            for (choice, wanted) in [(OnCorruption::Skip, skips), (OnCorruption::Fail, fails)] {
+                let told = check_files(Path::new("/d"), left, failed, choice);
+                let told = told.err().map(|error| error.to_string()).unwrap_or_default();
+                assert_eq!(told, wanted, "{choice:?}: {} are left", left.len());
+            }
+        }
+    }
+
+    #[test]
+    fn files_of_unknown_versions_are_counted_among_all_and_told_with_the_first() {
+        let survey = |unknown: Vec<AttachedFile>| Survey {
+            found: found(&["ck"], &[], &["v"]),
+            names: [7, 8].map(SstableName::native).to_vec(),
+            failed: vec![broken(1)],
+            unknown,
+        };
+        let check = |unknown, choice| survey(unknown).check_unknown(choice, Path::new("/d"));
+        assert!(check(Vec::new(), OnUnknown::Fail).is_ok(), "damage is told elsewhere");
+        assert!(check(vec![broken(2), broken(3)], OnUnknown::Skip).is_ok());
+        let told = check(vec![broken(2), broken(3)], OnUnknown::Fail).unwrap_err().to_string();
+        let first = broken(2).error.unwrap();
+        let wanted = format!("2 of 5 SSTables of /d cannot be read; the first: {first}; WITH (");
+        assert!(told.starts_with(&wanted), "{told}");
+    }
 }

@@ -418,3 +418,67 @@ fn decode(content: &[u8]) -> Option<Vec<Mutation>> {
     }
     Some(parts)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutation::{Liveness, Row};
+    use crate::schema::ClusteringKey;
+
+    fn write(table: u128, key: u8, row: u8) -> Mutation {
+        let mut mutation = Mutation::new(TableId(table), PartitionKey::from_bytes([key]));
+        let content = Row { liveness: Some(Liveness::at(1)), ..Row::default() };
+        mutation.rows.push((ClusteringKey::from_ordered([row]), content));
+        mutation
+    }
+
+    #[test]
+    fn writes_to_one_partition_of_one_table_become_one_and_no_others_do() {
+        let all = [(1, 1, 1), (2, 1, 2), (1, 2, 3), (1, 1, 4), (2, 1, 5), (1, 3, 6)];
+        let all = all.map(|(table, key, row)| write(table, key, row));
+        let merged = by_partition(Vec::from(all));
+        let rows = |part: &Mutation| -> Vec<u8> {
+            part.rows.iter().map(|(key, _)| key.as_ordered()[0]).collect()
+        };
+        let told = merged.iter().map(|part| (part.table.0, part.key.as_bytes()[0], rows(part)));
+        // In the order in which the partitions came first.
+        let wanted = [(1, 1, vec![1, 4]), (2, 1, vec![2, 5]), (1, 2, vec![3]), (1, 3, vec![6])];
+        assert_eq!(told.collect::<Vec<_>>(), wanted);
+        assert!(by_partition(Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn a_file_of_a_batch_is_read_back_whole_or_not_at_all() {
+        let parts = [write(1, 1, 1), write(2, 3, 4), write(1, 2, 9)];
+        let file = encode(&parts, 1000).unwrap();
+        assert_eq!(decode(&file).as_deref(), Some(&parts[..]));
+        for at in 0..file.len() {
+            assert!(decode(&file[..at]).is_none(), "{at} bytes are left");
+            for bit in [1, 0x20, 0x80] {
+                let mut changed = file.clone();
+                changed[at] ^= bit;
+                assert!(decode(&changed).is_none(), "bit {bit} of byte {at} is another one");
+            }
+        }
+        let mut longer = file;
+        longer.push(0);
+        assert!(decode(&longer).is_none(), "something stands behind it");
+    }
+
+    #[test]
+    fn each_part_of_a_batch_has_as_many_bytes_as_a_partition_takes_at_most() {
+        let parts = [write(1, 1, 1), write(2, 3, 4), write(1, 2, 9)];
+        let mut record = Vec::new();
+        codec::encode(&parts[0], &mut record);
+        let bytes = record.len();
+        for (most, fits) in [(bytes - 1, false), (bytes, true), (bytes + 1, true)] {
+            match encode(&parts, most) {
+                Ok(file) => assert!(fits && decode(&file).is_some(), "{most}"),
+                Err(error) => {
+                    let wanted = format!("a partition takes {most} bytes at most");
+                    assert!(!fits && error.to_string().contains(&wanted), "{error}");
+                }
+            }
+        }
+    }
+}

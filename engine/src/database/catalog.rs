@@ -413,6 +413,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::access::{AccessToken, Role};
 
     /// A file of a format version whose checksum is right: from the third one on it covers its own
     /// line.
@@ -465,5 +466,41 @@ mod tests {
         catalog.remove_keyspace("a");
         catalog.add_keyspace("a");
         assert_eq!((catalog.types("a").count(), catalog.types("b").count()), (0, 1));
+    }
+
+    /// A build that knows less must not open what it would lose.
+    #[test]
+    fn the_format_is_that_of_the_latest_kind_of_thing_that_is_there() {
+        for kinds in 0..8 {
+            let [has_role, has_view, has_token] = [1, 2, 4].map(|kind| kinds & kind != 0);
+            let mut catalog = Catalog::new();
+            if has_role {
+                catalog.roles_mut().insert("ann".into(), Role::default());
+            }
+            if has_view {
+                catalog.add_view(View {
+                    keyspace: DEFAULT_KEYSPACE.into(),
+                    name: "v".into(),
+                    query: "SELECT 1".into(),
+                    owner: None,
+                    reads: Default::default(),
+                });
+            }
+            if has_token {
+                let mut role = Role::default();
+                let token = AccessToken { digest: "d".into(), created_us: 1, expires_us: None };
+                role.tokens.insert("ci".into(), token);
+                catalog.roles_mut().insert("bob".into(), role);
+            }
+            let wanted = match (has_token, has_view, has_role) {
+                (true, ..) => 7,
+                (_, true, _) => 6,
+                (.., true) => 5,
+                _ => 4,
+            };
+            let (file, front) = (catalog.encode(), format!("tidegate-catalog {wanted} "));
+            assert!(file.starts_with(front.as_bytes()), "{front}: {kinds}");
+            assert_eq!(Catalog::decode(Path::new("c"), &file).unwrap(), catalog, "{kinds}");
+        }
     }
 }

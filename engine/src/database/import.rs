@@ -413,8 +413,11 @@ impl Copy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inspect::{FoundSchema, KeyType, StoredType};
     use crate::mutation::{Cell, Liveness};
-    use crate::schema::ColumnId;
+    use crate::schema::{
+        ClusteringOrder, Column, ColumnId, ColumnKind, DataType, Scalar, TableOptions, TableSchema,
+    };
 
     const DELETED: Tombstone = Tombstone { timestamp: 5, deletion_time: 1 };
 
@@ -520,5 +523,71 @@ mod tests {
             mutation.rows.iter().map(|(_, row)| row.memory_bytes()).sum()
         };
         assert!(all.iter().all(|mutation| bytes(mutation) <= MUTATION_BYTES));
+    }
+
+    /// A table of one column of each kind, and one that was dropped.
+    fn table() -> SchemaRef {
+        let order = ClusteringOrder::Ascending;
+        let columns = [
+            ("pk", ColumnKind::PartitionKey { position: 0 }),
+            ("ck", ColumnKind::ClusteringKey { position: 0, order }),
+            ("s", ColumnKind::Static),
+            ("v", ColumnKind::Regular),
+            ("gone", ColumnKind::Dropped { was_static: false }),
+        ];
+        let column = |(name, kind): (&str, ColumnKind)| {
+            let (name, ty) = (name.to_owned(), DataType::Int);
+            Column { name, ty, kind }
+        };
+        SchemaRef::new(TableSchema {
+            id: TableId(1),
+            keyspace: "default".into(),
+            name: "t".into(),
+            columns: columns.into_iter().map(column).collect(),
+            options: TableOptions::default(),
+            drops: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn files_of_another_key_and_columns_that_the_table_lacks_are_named() {
+        const INT: StoredType = StoredType::Scalar(Scalar::Int);
+        let named = |names: &str| -> Vec<(String, StoredType)> {
+            names.split_whitespace().map(|name| (name.to_owned(), INT)).collect()
+        };
+        // Columns of the partition key, clustering, static and regular ones, and whether the names
+        // of keys are known.
+        for (columns, is_known, wanted) in [
+            (["pk", "ck", "s", "v"], true, ""),
+            (["pk", "ck", "", ""], true, ""),
+            (["pk", "ck", "v", "s"], true, ""),
+            (["a", "b", "s", "v"], false, ""),
+            (["ck", "pk", "s", "v"], true, r#"key ["ck", "pk"], table default.t has ["pk", "ck"]"#),
+            (["pk", "", "s", "v"], true, r#"key ["pk"], table"#),
+            (["pk", "ck x", "s", "v"], true, r#"key ["pk", "ck", "x"], table"#),
+            (["pk", "ck", "s x", "v"], true, "column 'x' of type int, which table default.t lacks"),
+            (["pk", "ck", "s", "v x"], true, "column 'x' of type int, which table default.t lacks"),
+            (["pk", "ck", "s", "gone"], true, "column 'gone' of type int, which"),
+            (["a", "b", "s", "x"], false, "column 'x' of type int, which"),
+        ] {
+            let [partition_key, clustering, statics, regulars] = columns.map(named);
+            let key = |(name, ty)| (name, KeyType { ty, is_descending: false });
+            let files = FoundSchema {
+                keyspace: None,
+                name: "t".into(),
+                partition_key,
+                clustering: clustering.into_iter().map(key).collect(),
+                statics,
+                regulars,
+                source: is_known.then(|| PathBuf::from("schema.cql")),
+            };
+            match check_columns(&files, &table()) {
+                Ok(()) => assert_eq!(wanted, "", "{columns:?}"),
+                Err(error) => {
+                    let is_told = !wanted.is_empty() && error.to_string().contains(wanted);
+                    assert!(is_told, "{columns:?}: {error}");
+                }
+            }
+        }
     }
 }

@@ -110,3 +110,59 @@ pub(super) fn is_table(path: &Path) -> bool {
         id.len() == TABLE_ID_DIGITS && id.bytes().all(|byte| byte.is_ascii_hexdigit())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::{TableId, TableOptions};
+
+    /// What is taken for a table of nobody is removed at the next start.
+    #[test]
+    fn folders_of_tables_are_known_by_their_ids_and_no_others() {
+        let table = |name: &str, id| TableSchema {
+            id: TableId(id),
+            keyspace: "k".into(),
+            name: name.into(),
+            columns: Vec::new(),
+            options: TableOptions::default(),
+            drops: Vec::new(),
+        };
+        let layout = Layout::new("/db");
+        for (name, id) in [("t", 0), ("t", 7), ("a_b", u128::MAX), ("t", 1 << 127)] {
+            let path = layout.table(&table(name, id));
+            assert_eq!(path, Path::new("/db/data/k").join(format!("{name}-{id:032x}")));
+            assert!(is_table(&path), "{path:?}");
+        }
+        let id = "0123456789abcdef0123456789abcdef";
+        for other in [
+            String::new(),
+            "t".to_owned(),
+            "t-".to_owned(),
+            id.to_owned(),
+            format!("t-{}", &id[1..]),
+            format!("t-{id}0"),
+            format!("t_{id}"),
+            format!("t-{}g", &id[1..]),
+            format!("t-{id}.old"),
+            format!("t-{id}-copy"),
+            format!("t-{id}/lost"),
+        ] {
+            assert!(!is_table(&Path::new("/db/data/k").join(&other)), "'{other}'");
+        }
+    }
+
+    #[test]
+    fn names_of_logs_and_ledgers_are_read_back_and_others_are_none() {
+        let layout = Layout::new("/db");
+        for (shard, count) in [(0, 1), (1, 2), (15, 16), (99, 100)] {
+            for path in [layout.commitlog(shard, count), layout.ledger(shard, count)] {
+                let name = path.file_name().unwrap().to_string_lossy();
+                assert_eq!(parse_log_name(&name), Some((shard, count)), "{name}");
+            }
+        }
+        let others = ["", "0", "-of-", "0-of-", "-of-1", "0-of-1.tmp", "0-of-1-of-2", "a-of-1"];
+        for other in others.into_iter().chain(["0of1", "-1-of-2", "0-of-4294967296"]) {
+            assert_eq!(parse_log_name(other), None, "'{other}'");
+        }
+    }
+}

@@ -630,4 +630,38 @@ mod tests {
         assert!(PAUSE < PAUSE_MAX && PAUSE_MAX < DESCRIPTOR_WAIT);
         assert!(DESCRIPTOR_WAIT < Duration::from_secs(60), "a client waits for this");
     }
+
+    #[test]
+    fn a_file_for_reading_refuses_every_change_and_one_stays_open() {
+        run(async {
+            let simulated = SimulatedDisk::new(9);
+            // Of no files one is open all the same.
+            let disk = bounded(simulated.shared(), 0);
+            disk.create_directories(Path::new("/files")).await.unwrap();
+            let (a, b) = (make(&*disk, 1).await, make(&*disk, 2).await);
+            let file = disk.open(&a, OpenOptions::READ).await.unwrap();
+            let page = AlignedBuffer::padded(&[7; PAGE_BYTES]);
+            let (written, page) = file.write_at(0, page).await;
+            assert_eq!(page.len(), PAGE_BYTES, "whoever gave the page has it again");
+            for refused in [written, file.allocate(1 << 20).await, file.truncate(0).await] {
+                let error = refused.unwrap_err();
+                assert!(matches!(error, Error::Invalid(_)), "{error}");
+                assert_eq!(error.to_string(), "/files/1 is open for reading only");
+            }
+            assert_eq!(file.size().await.unwrap(), PAGE_BYTES as u64);
+            assert_eq!(first_byte(&*file).await.unwrap(), 1);
+            let counts = || {
+                let OpenFilesStats { open, closed, reopened, waits } = disk.stats();
+                (open, closed, reopened, waits)
+            };
+            assert_eq!(counts(), (1, 0, 0, 0));
+            let other = disk.open(&b, OpenOptions::READ).await.unwrap();
+            assert_eq!(first_byte(&*other).await.unwrap(), 2);
+            assert_eq!((counts(), simulated.open_files()), ((1, 1, 0, 0), 1));
+            assert_eq!(first_byte(&*file).await.unwrap(), 1);
+            assert_eq!((counts(), simulated.open_files()), ((1, 2, 1, 0), 1));
+            drop((file, other));
+            assert_eq!((counts(), simulated.open_files()), ((0, 2, 1, 0), 0));
+        });
+    }
 }

@@ -299,4 +299,63 @@ mod tests {
             assert!(tables(text).is_empty(), "{text}");
         }
     }
+
+    #[test]
+    fn a_primary_key_is_read_in_each_form_that_it_has() {
+        for (text, partition, clustering) in [
+            ("CREATE TABLE t (a int PRIMARY KEY, b int, c int)", &["a"][..], &[][..]),
+            ("CREATE TABLE t (a int, b int, c int, PRIMARY KEY (a))", &["a"], &[]),
+            ("CREATE TABLE t (a int, b int, c int, PRIMARY KEY ((a)))", &["a"], &[]),
+            ("CREATE TABLE t (a int, b int, c int, PRIMARY KEY (a, b))", &["a"], &["b"]),
+            ("create table t (a int, b int, c int, primary key (a, b, c))", &["a"], &["b", "c"]),
+            ("CREATE TABLE t (a int, b int, c int, PRIMARY KEY ((a, b)))", &["a", "b"], &[]),
+            ("CREATE TABLE t (a int, b int, c int, PRIMARY KEY ((b), a))", &["b"], &["a"]),
+            ("CREATE TABLE t (PRIMARY KEY ((c, a), b), a int, b int, c int)", &["c", "a"], &["b"]),
+            ("CREATE COLUMNFAMILY t (a int, b int, c int, PRIMARY KEY (B, A))", &["b"], &["a"]),
+            ("// x\nCREATE TABLE t (a int /* ; ) */, b int, c int, PRIMARY KEY (c))", &["c"], &[]),
+        ] {
+            let tables = tables(&format!("{text};"));
+            let [table] = &tables[..] else { panic!("{text}: {tables:?}") };
+            assert_eq!(table.partition_key, partition, "{text}");
+            assert_eq!(table.clustering, clustering, "{text}");
+            let names: Vec<&str> = table.columns.iter().map(|column| &*column.name).collect();
+            assert_eq!(names, ["a", "b", "c"], "{text}");
+            let is_int = |c: &CreateColumn| c.ty == Some(StoredType::Scalar(Scalar::Int));
+            assert!(table.columns.iter().all(is_int), "{text}: {tables:?}");
+        }
+        assert!(tables("CREATE TABLE t (a int, b int)").is_empty(), "it has no key");
+    }
+
+    #[test]
+    fn names_in_quotes_are_no_keywords_and_types_are_read_whole() {
+        let text = "CREATE TYPE IF NOT EXISTS \"U\" (a int, b frozen<tuple<int, varchar>>);\
+            CREATE TABLE \"ks\".\"a\"\"b\" (\"primary\" ascii, k map<int, frozen<\"U\">>, \
+            l tuple<int, list<text>>, m ks.\"U\", n ks.none, o list<int, int>, p other, \
+            \"static\" duration static, PRIMARY KEY (\"primary\"))";
+        let tables = tables(text);
+        let [table] = &tables[..] else { panic!("{tables:?}") };
+        assert_eq!((table.keyspace.as_deref(), table.name.as_str()), (Some("ks"), "a\"b"));
+        assert_eq!(table.partition_key, ["primary"]);
+        let shown: Vec<_> = table
+            .columns
+            .iter()
+            .map(|c| (c.name.as_str(), c.ty.as_ref().map(ToString::to_string), c.is_static))
+            .collect();
+        let column = |name, ty: &str| (name, Some(ty.to_owned()), false);
+        let unknown = |name| (name, None, false);
+        let wanted = [
+            column("primary", "ascii"),
+            column("k", "map<int, frozen<\"U\">>"),
+            column("l", "tuple<int, frozen<list<text>>>"),
+            column("m", "\"U\""),
+            unknown("n"),
+            unknown("o"),
+            unknown("p"),
+            ("static", Some("duration".to_owned()), true),
+        ];
+        assert_eq!(shown, wanted);
+        let Some(StoredType::User(user)) = &table.columns[3].ty else { panic!("{table:?}") };
+        let fields: Vec<_> = user.fields.iter().map(|(name, ty)| format!("{name} {ty}")).collect();
+        assert_eq!(fields, ["a int", "b tuple<int, text>"]);
+    }
 }

@@ -146,4 +146,28 @@ mod tests {
         assert!(text.find("\"b\"") < text.find("\"a\""), "{text}");
         assert!(text.contains("\"a\": [ \"x\\\"\\u0001\\n\", null ]"), "{text}");
     }
+
+    #[test]
+    fn every_character_comes_back_as_it_was_and_documents_are_the_same_in_each_form() {
+        for c in (0..0x110_u32).filter_map(char::from_u32).chain(['\u{2028}', '\u{10ffff}']) {
+            let mut quoted = String::new();
+            quote(&format!("a{c}b"), &mut quoted);
+            assert!(!quoted.contains(|c: char| c < ' '), "{quoted:?}");
+            let parsed: String = serde_json::from_str(&quoted).unwrap();
+            assert_eq!(parsed, format!("a{c}b"), "{quoted}");
+        }
+        // Small lists and objects stand on one line, and larger ones on several.
+        for (count, is_flat) in [(0, true), (1, true), (8, true), (9, false)] {
+            let list = Json::List((0..count).map(Json::number).collect());
+            let wanted: Vec<i32> = (0..count).collect();
+            for text in [list.to_string(), list.to_line()] {
+                assert_eq!(serde_json::from_str::<Vec<i32>>(&text).unwrap(), wanted, "{text}");
+            }
+            assert_eq!(list.to_string().lines().count() == 1, is_flat, "{count}");
+            assert_eq!(list.to_line().lines().count(), 1, "{count}");
+        }
+        let nested = Json::Object(vec![("a", Json::List(vec![Json::List(Vec::new())]))]);
+        assert_eq!(nested.to_line(), r#"{ "a": [ [] ] }"#);
+        assert_eq!(nested.to_string(), "{\n  \"a\": [\n    []\n  ]\n}");
+    }
 }

@@ -517,3 +517,283 @@ fn tombstone(input: &mut Input<'_>, layout: &StoredLayout) -> Parsed<Tombstone> 
     let timestamp = timestamp(input, layout)?;
     Ok(Tombstone { timestamp, deletion_time: time(input, layout)? })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Scalar;
+    use crate::sstable::format::coding::put_vint;
+
+    /// A key of so many `int` columns, and one regular column of that type. Numbers are as stored.
+    fn layout(clustering: usize) -> StoredLayout {
+        let int = || StoredType::Scalar(Scalar::Int);
+        StoredLayout {
+            bases: Bases { min_timestamp: 0, min_deletion_time: 0, min_ttl: 0 },
+            partition_key: vec![int()],
+            clustering: vec![KeyType { ty: int(), is_descending: false }; clustering],
+            statics: Vec::new(),
+            regulars: vec![StoredColumn { name: "v".into(), ty: int() }],
+        }
+    }
+
+    fn is_bad<T>(parsed: &Parsed<T>) -> bool {
+        matches!(parsed, Err(Fault::Bad { .. }))
+    }
+
+    /// A row with these flags and one empty cell; each number in it is another.
+    fn row_bytes(flags: u8, extended: Option<u8>) -> Vec<u8> {
+        let mut body = vec![10];
+        if flags & 0x04 != 0 {
+            body.push(11);
+            body.extend_from_slice(if flags & 0x08 != 0 { &[12, 13] } else { &[] });
+        }
+        body.extend_from_slice(if flags & 0x10 != 0 { &[14, 15] } else { &[] });
+        body.extend_from_slice(if extended == Some(0x80) { &[16, 17] } else { &[] });
+        body.extend_from_slice(if flags & 0x20 == 0 { &[0] } else { &[] });
+        body.extend_from_slice(&[0x04, 18]);
+        let mut bytes = vec![flags];
+        bytes.extend(extended);
+        bytes.extend_from_slice(&[0, 0, 0, 0, 7, body.len() as u8]);
+        bytes.extend(body);
+        bytes
+    }
+
+    /// What a row of [`row_bytes`] says; nothing where its flags contradict each other.
+    fn row_wanted(flags: u8, extended: Option<u8>) -> Option<StoredRow> {
+        let is_known = match extended {
+            None | Some(0x80) => true,
+            Some(0x02) => flags & 0x10 != 0,
+            Some(_) => false,
+        };
+        if !is_known || flags & 0x0c == 0x08 {
+            return None;
+        }
+        let own = Some(Tombstone { timestamp: 14, deletion_time: 15 });
+        let own = own.filter(|_| flags & 0x10 != 0);
+        let another = Some(Tombstone { timestamp: 16, deletion_time: 17 });
+        let (deletion, shadowable) = match extended {
+            Some(0x02) => (None, own),
+            other => (own, another.filter(|_| other.is_some())),
+        };
+        let (ttl, expiry) = if flags & 0x08 != 0 { (12, 13) } else { (0, i32::MAX) };
+        let liveness = StoredLiveness { timestamp: 11, ttl, expiry };
+        let cell = StoredCell {
+            path: None,
+            timestamp: 18,
+            ttl: 0,
+            deletion_time: i32::MAX,
+            is_deleted: false,
+            value: Vec::new(),
+        };
+        Some(StoredRow {
+            at: 100,
+            end: 100 + row_bytes(flags, extended).len() as u64,
+            previous: 10,
+            prefix: Prefix { kind: KIND_ROW, values: vec![Some(vec![0, 0, 0, 7])] },
+            liveness: Some(liveness).filter(|_| flags & 0x04 != 0),
+            deletion,
+            shadowable,
+            columns: vec![StoredCells { column: 0, deletion: None, cells: vec![cell] }],
+        })
+    }
+
+    #[test]
+    fn a_row_has_what_its_flags_say_and_none_that_contradict_each_other() {
+        let layout = layout(1);
+        let parse = |bytes: &[u8]| parse_unfiltered(&mut Input::new(bytes), &layout, 100);
+        for flags in 0..=u8::MAX {
+            if flags & 0x03 != 0 {
+                match flags {
+                    0x01 => assert_eq!(parse(&[1]), Ok(Step::PartitionEnd { end: 101 })),
+                    0x02 => {}
+                    _ => assert!(is_bad(&parse(&row_bytes(flags, None))), "{flags:#04x}"),
+                }
+                continue;
+            }
+            let extended: Vec<Option<u8>> = match flags & 0x80 {
+                0 => vec![None],
+                _ => (0..=u8::MAX).map(Some).collect(),
+            };
+            for extended in extended {
+                let bytes = row_bytes(flags, extended);
+                let found = parse(&bytes);
+                match row_wanted(flags, extended) {
+                    Some(row) => assert_eq!(found, Ok(Step::Row(row)), "{flags:#04x} {extended:?}"),
+                    None => assert!(is_bad(&found), "{flags:#04x} {extended:?}: {found:?}"),
+                }
+            }
+        }
+        // Of a part of it more is asked for, and no more than there is.
+        let bytes = row_bytes(0x1c, None);
+        for at in 0..bytes.len() {
+            let found = parse(&bytes[..at]);
+            let Err(Fault::Short { needed }) = found else { panic!("{at} bytes: {found:?}") };
+            assert!((at as u64 + 1..=bytes.len() as u64).contains(&needed), "{at}: {needed}");
+        }
+        // A body is neither shorter nor longer than it says.
+        for change in [1, -1] {
+            let mut other = [&bytes[..], &[0]].concat();
+            other[6] = other[6].wrapping_add_signed(change);
+            assert!(is_bad(&parse(&other)), "{change}");
+        }
+    }
+
+    #[test]
+    fn a_marker_closes_and_opens_what_its_kind_says() {
+        let layout = layout(2);
+        let tombstone = |timestamp, deletion_time| Some(Tombstone { timestamp, deletion_time });
+        for kind in 0..=u8::MAX {
+            let (closes, opens) = (matches!(kind, 0 | 2 | 5 | 6), matches!(kind, 1 | 2 | 5 | 7));
+            let count = u8::from(closes) + u8::from(opens);
+            let numbers = [[11, 12], [13, 14]].concat();
+            let mut bytes = vec![0x02, kind, 0, 1, 0, 0, 0, 0, 7, 1 + 2 * count, 10];
+            bytes.extend_from_slice(&numbers[..2 * usize::from(count)]);
+            let found = parse_unfiltered(&mut Input::new(&bytes), &layout, 100);
+            if count == 0 {
+                assert!(is_bad(&found), "{kind}: {found:?}");
+                continue;
+            }
+            let first = tombstone(11, 12);
+            let second = if closes { tombstone(13, 14) } else { first };
+            let wanted = StoredMarker {
+                at: 100,
+                end: 100 + bytes.len() as u64,
+                previous: 10,
+                prefix: Prefix { kind, values: vec![Some(vec![0, 0, 0, 7])] },
+                closing: first.filter(|_| closes),
+                opening: second.filter(|_| opens),
+            };
+            assert_eq!(found, Ok(Step::Marker(wanted)), "{kind}");
+            // A prefix has no more values than the key has columns.
+            bytes[3] = 3;
+            assert!(is_bad(&parse_unfiltered(&mut Input::new(&bytes), &layout, 100)), "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_cell_has_what_its_flags_say_and_of_a_row_only_what_that_has() {
+        let rows = [
+            None,
+            Some(StoredLiveness { timestamp: 31, ttl: 0, expiry: i32::MAX }),
+            Some(StoredLiveness { timestamp: 31, ttl: 32, expiry: 33 }),
+        ];
+        for (flags, live) in (0..=u8::MAX).flat_map(|flags| rows.map(|live| (flags, live))) {
+            let (is_deleted, is_expiring) = (flags & 0x01 != 0, flags & 0x02 != 0);
+            let of_row = (flags & 0x08 != 0, flags & 0x10 != 0);
+            let mut bytes = vec![flags];
+            bytes.extend_from_slice(if of_row.0 { &[] } else { &[21] });
+            if !of_row.1 && (is_deleted || is_expiring) {
+                bytes.push(22);
+                bytes.extend_from_slice(if is_expiring { &[23] } else { &[] });
+            }
+            bytes.extend_from_slice(&[1, b'p']);
+            bytes.extend_from_slice(if flags & 0x04 == 0 { &[1, 2, 3, 4] } else { &[] });
+            let mut input = Input::new(&bytes);
+            let found = parse_cell(&mut input, &layout(0), live, (Some(4), true));
+            let is_odd = flags & 0xe0 != 0 || is_deleted && is_expiring;
+            if is_odd || live.is_none() && (of_row.0 || of_row.1) {
+                assert!(is_bad(&found), "{flags:#04x} {live:?}: {found:?}");
+                continue;
+            }
+            let row = live.or(rows[1]).unwrap();
+            let (ttl, deletion_time) = match (of_row.1, is_deleted, is_expiring) {
+                (true, ..) => (row.ttl, row.expiry),
+                (_, true, _) => (0, 22),
+                (_, _, true) => (23, 22),
+                _ => (0, i32::MAX),
+            };
+            let wanted = StoredCell {
+                path: Some(b"p".to_vec()),
+                timestamp: if of_row.0 { row.timestamp } else { 21 },
+                ttl,
+                deletion_time,
+                is_deleted,
+                value: if flags & 0x04 == 0 { vec![1, 2, 3, 4] } else { Vec::new() },
+            };
+            assert_eq!((found, input.remaining()), (Ok(wanted), 0), "{flags:#04x} {live:?}");
+        }
+    }
+
+    /// Which columns a row has, as Cassandra writes it.
+    fn subset(has: &[bool]) -> Vec<u8> {
+        let places = |wanted: bool| (0..has.len()).filter(move |at| has[*at] == wanted);
+        let mut out = Vec::new();
+        if has.len() < 64 {
+            put_vint(&mut out, places(false).fold(0, |bits, at| bits | 1_u64 << at));
+            return out;
+        }
+        let present = places(true).count();
+        put_vint(&mut out, (has.len() - present) as u64);
+        places(present < has.len() / 2).for_each(|at| put_vint(&mut out, at as u64));
+        out
+    }
+
+    #[test]
+    fn the_columns_of_a_row_are_those_that_are_listed_or_those_that_are_not() {
+        for count in [1, 2, 3, 62, 63, 64, 65, 128, 129, 300] {
+            let (half, least) = (count / 2, (count / 2_usize).saturating_sub(1));
+            for present in [0, 1, least, half, half + 1, count - 1, count] {
+                for is_front in [true, false] {
+                    let has: Vec<bool> = (0..count).map(|at| (at < present) == is_front).collect();
+                    let bytes = subset(&has);
+                    let found = parse_subset(&mut Input::new(&bytes), count);
+                    let wanted: Vec<usize> = (0..count).filter(|at| has[*at]).collect();
+                    assert_eq!(found, Ok(wanted), "{present} of {count}");
+                    for at in 0..bytes.len() {
+                        let found = parse_subset(&mut Input::new(&bytes[..at]), count);
+                        assert!(matches!(found, Err(Fault::Short { .. })), "{at}");
+                    }
+                }
+            }
+        }
+        let parse = |numbers: &[u64], count| {
+            let mut bytes = Vec::new();
+            numbers.iter().for_each(|number| put_vint(&mut bytes, *number));
+            parse_subset(&mut Input::new(&bytes), count)
+        };
+        assert_eq!(parse(&[0b111], 3), Ok(Vec::new()));
+        for (numbers, count) in [
+            (&[0b1000][..], 3),
+            (&[1 << 63], 63),
+            (&[65], 64),
+            (&[2, 5, 5], 64),
+            (&[2, 5, 64], 64),
+            (&[62, 0, 64], 64),
+        ] {
+            assert!(is_bad(&parse(numbers, count)), "{numbers:?} of {count}");
+        }
+        assert!(parse(&[2, 5, 63], 64).is_ok() && parse(&[62, 0, 63], 64).is_ok());
+    }
+
+    /// Two bits a column, for 32 of them at once.
+    #[test]
+    fn values_of_a_key_may_be_empty_or_null_in_each_column() {
+        let kind = |value: &Option<Vec<u8>>| value.as_ref().map_or(2, |v| u64::from(v.is_empty()));
+        for count in [0, 1, 2, 31, 32, 33, 64, 65] {
+            for turn in 0..3 {
+                let value = |at: usize| match (at + turn) % 3 {
+                    0 => Some((at as u32).to_be_bytes().to_vec()),
+                    1 => Some(Vec::new()),
+                    _ => None,
+                };
+                let values: Vec<Option<Vec<u8>>> = (0..count).map(value).collect();
+                let mut bytes = Vec::new();
+                for batch in values.chunks(32) {
+                    let kinds = batch.iter().map(kind).enumerate();
+                    let bits = kinds.fold(0_u64, |bits, (at, kind)| bits | kind << (2 * at));
+                    put_vint(&mut bytes, bits);
+                    batch.iter().flatten().for_each(|value| bytes.extend_from_slice(value));
+                }
+                // A prefix has the first ones alone.
+                for columns in [count, count + 1] {
+                    let mut input = Input::new(&bytes);
+                    let found = parse_values(&mut input, &layout(columns), count as u64);
+                    assert_eq!((found, input.remaining()), (Ok(values.clone()), 0), "{count}");
+                }
+            }
+        }
+        let parse = |bytes, count| parse_values(&mut Input::new(bytes), &layout(1), count);
+        assert!(is_bad(&parse(&[0; 9], 2)), "more than there are columns");
+        assert!(is_bad(&parse(&[0b11], 1)), "empty and null at once");
+    }
+}

@@ -342,3 +342,84 @@ impl std::fmt::Display for Frozen<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Scalar;
+
+    #[test]
+    fn a_directory_names_a_table_and_with_an_id_its_keyspace() {
+        let id = "0123456789abcdefABCDEF0123456789";
+        for (directory, keyspace, table) in [
+            (format!("/data/ks/t-{id}"), Some("ks"), "t".to_owned()),
+            (format!("/data/ks/a-b-{id}"), Some("ks"), "a-b".to_owned()),
+            (format!("/t-{id}"), None, "t".to_owned()),
+            ("/data/ks/t".to_owned(), None, "t".to_owned()),
+            ("/data/ks/t-1".to_owned(), None, "t-1".to_owned()),
+            (format!("/data/ks/t-{id}0"), None, format!("t-{id}0")),
+            (format!("/data/ks/t-{}", &id[1..]), None, format!("t-{}", &id[1..])),
+            (format!("/data/ks/t-g{}", &id[1..]), None, format!("t-g{}", &id[1..])),
+            ("/".to_owned(), None, String::new()),
+        ] {
+            let wanted = (keyspace.map(str::to_owned), table);
+            assert_eq!(names_of_directory(Path::new(&directory)), wanted, "{directory}");
+        }
+    }
+
+    #[test]
+    fn a_schema_in_cql_has_keys_orders_statics_and_types_before_those_that_need_them() {
+        let int = || StoredType::Scalar(Scalar::Int);
+        let named = |name: &str, ty| (name.to_owned(), ty);
+        let user = |name: &str, field: StoredType| UserType {
+            keyspace: "ks".to_owned(),
+            name: name.to_owned(),
+            fields: vec![named("f", field)],
+        };
+        let inner = StoredType::User(user("inner", StoredType::List(Box::new(int()))));
+        let outer = StoredType::User(user("Outer", inner));
+        let key = |is_descending| KeyType { ty: int(), is_descending };
+        let mut schema = FoundSchema {
+            keyspace: None,
+            name: "t".to_owned(),
+            partition_key: vec![named("a", int())],
+            clustering: Vec::new(),
+            statics: Vec::new(),
+            regulars: vec![named("v", int())],
+            source: Some(PathBuf::from("schema.cql")),
+        };
+        let columns = "    a int,\n    v int,\n";
+        let wanted = format!("CREATE TABLE t (\n{columns}    PRIMARY KEY (a)\n);\n");
+        assert_eq!(schema.to_cql(), wanted);
+        schema.source = None;
+        let (note, rest) = schema.to_cql().split_once('\n').map(owned).unwrap();
+        assert!(note.starts_with("-- ") && note.contains("key columns"), "{note}");
+        assert_eq!(rest, wanted);
+        schema = FoundSchema {
+            keyspace: Some("Ks".to_owned()),
+            partition_key: vec![named("a", int()), named("B", int())],
+            clustering: vec![("c".to_owned(), key(false)), ("d".to_owned(), key(false))],
+            statics: vec![named("s", outer.clone())],
+            regulars: vec![named("v", StoredType::Frozen(Box::new(outer)))],
+            source: Some(PathBuf::from("schema.cql")),
+            ..schema
+        };
+        let types = "CREATE TYPE \"Ks\".inner (\n    f frozen<list<int>>\n);\n\n\
+            CREATE TYPE \"Ks\".\"Outer\" (\n    f frozen<inner>\n);\n\n";
+        let columns = "    a int,\n    \"B\" int,\n    c int,\n    d int,\n    \
+            s \"Outer\" static,\n    v frozen<\"Outer\">,\n";
+        let key_text = "    PRIMARY KEY ((a, \"B\"), c, d)\n)";
+        let wanted = format!("{types}CREATE TABLE \"Ks\".t (\n{columns}{key_text}");
+        assert_eq!(schema.to_cql(), format!("{wanted};\n"), "no order need be said");
+        for (at, orders) in [(0, "c DESC, d ASC"), (1, "c ASC, d DESC")] {
+            let mut turned = schema.clone();
+            turned.clustering[at].1.is_descending = true;
+            let order = format!(" WITH CLUSTERING ORDER BY ({orders});\n");
+            assert_eq!(turned.to_cql(), format!("{wanted}{order}"));
+        }
+    }
+
+    fn owned((first, second): (&str, &str)) -> (String, String) {
+        (first.to_owned(), second.to_owned())
+    }
+}

@@ -36,3 +36,44 @@ pub fn parse<T: DeserializeOwned>(magic: [u8; 4], bytes: &[u8]) -> Option<(u64, 
     let end = (HEAD_BYTES + length).next_multiple_of(PAGE_BYTES);
     Some((sequence, edits, end.min(bytes.len())))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAGIC: [u8; 4] = *b"TEST";
+
+    /// A text has two more bytes in JSON.
+    #[test]
+    fn frames_of_any_length_take_whole_pages_and_are_read_one_behind_the_other() {
+        let full = PAGE_BYTES - HEAD_BYTES - 2;
+        for length in [0, 1, full - 1, full, full + 1, full + PAGE_BYTES, full + PAGE_BYTES + 1] {
+            let text = "x".repeat(length);
+            let first = encode(MAGIC, 7, &text);
+            let pages = (HEAD_BYTES + 2 + length).div_ceil(PAGE_BYTES);
+            assert_eq!(first.len(), pages * PAGE_BYTES, "{length}");
+            let mut both = first.clone();
+            both.extend_from_slice(&encode(MAGIC, u64::MAX, &"next"));
+            let (sequence, found, behind) = parse::<String>(MAGIC, &both).unwrap();
+            assert_eq!((sequence, found, behind), (7, text, first.len()));
+            let (sequence, found, behind) = parse::<String>(MAGIC, &both[behind..]).unwrap();
+            assert_eq!((sequence, &*found, behind), (u64::MAX, "next", PAGE_BYTES), "{length}");
+        }
+    }
+
+    #[test]
+    fn what_is_cut_changed_or_anothers_is_no_frame() {
+        let whole = encode(MAGIC, 7, &"text");
+        let used = HEAD_BYTES + 6;
+        let (sequence, _, length) = parse::<String>(MAGIC, &whole[..used]).unwrap();
+        assert_eq!((sequence, length), (7, used), "what it is filled up with may be missing");
+        for bytes in 0..used {
+            assert!(parse::<String>(MAGIC, &whole[..bytes]).is_none(), "{bytes} bytes are left");
+            let mut changed = whole.clone();
+            changed[bytes] ^= 1;
+            assert!(parse::<String>(MAGIC, &changed).is_none(), "byte {bytes} is another one");
+        }
+        assert!(parse::<String>(*b"TESU", &whole).is_none(), "it is of another file");
+        assert!(parse::<u64>(MAGIC, &whole).is_none(), "it holds a text");
+    }
+}

@@ -169,6 +169,32 @@ fn a_failed_entry_is_written_again_with_the_next() {
     });
 }
 
+/// What waits goes along as well, and what one failure after another has kept from the disk.
+#[test]
+fn entries_of_several_failures_are_all_written_with_the_next() {
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let ledger = open(&disk).await;
+        ledger.record(vec![segment(1), segment(2)]).await.unwrap();
+        ledger.record_later(Entry::Released { ids: vec![1] });
+        disk.set_faults(Faults { write_error_one_in: 1, ..Faults::default() });
+        for id in 3..6 {
+            ledger.record(vec![segment(id)]).await.unwrap_err();
+            assert!(ledger.names_segment(id), "it is true, whether it is on disk or not");
+        }
+        ledger.record_later(manifest(1, 4));
+        // There is nothing new to say, and yet it is not on disk.
+        ledger.record(vec![]).await.unwrap_err();
+        disk.set_faults(Faults::default());
+        ledger.record(vec![]).await.unwrap();
+        let found = open(&disk.power_cut()).await;
+        assert!(found.was_whole());
+        assert_eq!(found.known(), ledger.known());
+        assert_eq!(found.known().segments.into_keys().collect::<Vec<_>>(), [2, 3, 4, 5]);
+        assert_eq!(found.manifest(TableId(1)), 4);
+    });
+}
+
 #[test]
 fn damage_costs_the_damaged_entries_only() {
     run(async {
@@ -273,4 +299,37 @@ fn the_greatest_segment_is_known_though_it_is_gone() {
         let segments: Vec<u64> = ledger.known().segments.into_keys().collect();
         assert_eq!((segments, ledger.segment_max()), (vec![9], 70));
     });
+}
+
+/// Half a file must not take the room that others wait for, and nothing of it is lost.
+#[test]
+fn a_ledger_that_could_not_be_written_anew_leaves_nothing_beside_it() {
+    let no_room = Faults { capacity_bytes: Some(0), ..Faults::default() };
+    let no_name = Faults { name_error_one_in: 2, ..Faults::default() };
+    let no_write = Faults { write_error_one_in: 2, ..Faults::default() };
+    let no_sync = Faults { sync_error_one_in: 2, ..Faults::default() };
+    for (what, faults) in
+        [("room", no_room), ("names", no_name), ("writes", no_write), ("syncs", no_sync)]
+    {
+        for seed in 0..4 {
+            run(async {
+                let disk = SimulatedDisk::new(seed);
+                let ledger = open(&disk).await;
+                ledger.record(vec![segment(1)]).await.unwrap();
+                disk.set_faults(faults);
+                // More than the reserved room holds.
+                for sequence in 1..80 {
+                    let _ = ledger.record(vec![manifest(1, sequence)]).await;
+                    let entries = disk.list(path().parent().unwrap()).await.unwrap();
+                    let names: Vec<&str> = entries.iter().map(|entry| &*entry.name).collect();
+                    assert_eq!(names, ["0-of-1"], "{what} {seed}, at {sequence}");
+                }
+                disk.set_faults(Faults::default());
+                ledger.record(vec![manifest(1, 80)]).await.unwrap();
+                let found = open(&disk.power_cut()).await;
+                assert_eq!(found.known(), ledger.known(), "{what} {seed}");
+                assert_eq!(found.manifest(TableId(1)), 80, "{what} {seed}");
+            });
+        }
+    }
 }

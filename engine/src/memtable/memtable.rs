@@ -386,4 +386,21 @@ mod tests {
             memtable.check_sealed();
         }
     }
+
+    #[test]
+    fn the_outermost_of_all_writes_are_known_in_whatever_order_they_come_back() {
+        for order in [[1_u32, 5, 9], [9, 1, 5], [5, 9, 1], [9, 5, 1]] {
+            let memtable = Memtable::new(Rc::default());
+            let of_none = (memtable.oldest_timestamp(), memtable.highest_position());
+            assert_eq!(of_none, (i64::MAX, None));
+            for (count, number) in (1..).zip(order) {
+                memtable.replay(Some(at(number)), deletion(5 - i64::from(number)));
+                let so_far = &order[..count];
+                let (first, last) = (so_far.iter().min().unwrap(), so_far.iter().max().unwrap());
+                assert_eq!(memtable.positions(), Some((at(*first), at(*last))), "{so_far:?}");
+                assert_eq!(memtable.highest_position(), Some(at(*last)), "{so_far:?}");
+                assert_eq!(memtable.oldest_timestamp(), 5 - i64::from(*last), "{so_far:?}");
+            }
+        }
+    }
 }

@@ -483,4 +483,44 @@ mod tests {
         assert!(turns > 3, "{turns} turns");
         found
     }
+
+    fn rest_of(source: &mut dyn FragmentSource) -> Vec<Fragment> {
+        let mut out = VecDeque::new();
+        while source.fill_now(&mut out) == Filled::Some {}
+        out.into()
+    }
+
+    /// What is skipped is open, and a range tombstone is in force in it.
+    #[test]
+    fn behind_partitions_that_were_skipped_the_next_one_comes_whole() {
+        const ROWS: u16 = 2 * FRAGMENTS_PER_FILL_MAX as u16;
+        let memtable = Memtable::new(Rc::default());
+        let tombstone = |timestamp| Tombstone { timestamp, deletion_time: 1 };
+        for partition in 0_u8..3 {
+            let mut mutation = Mutation::new(TableId(1), PartitionKey::from_bytes([partition]));
+            mutation.rows.extend((0..ROWS).map(|number| {
+                let row = Row { deletion: Some(tombstone(20)), ..Row::default() };
+                (clustering(&number.to_be_bytes()), row)
+            }));
+            let (range, tombstone) = (ClusteringRange::full(), tombstone(9));
+            mutation.range_tombstones.push(RangeTombstone { range, tombstone });
+            memtable.replay(None, mutation);
+        }
+        for direction in [Direction::Forward, Direction::Reversed] {
+            let open = || memtable.read(&PartitionRange::full(), &Slice::full(direction));
+            let all = rest_of(&mut *open());
+            let is_start = |at: &usize| matches!(all[*at], Fragment::PartitionStart { .. });
+            let starts: Vec<usize> = (0..all.len()).filter(is_start).collect();
+            assert_eq!(starts.len(), 3, "{direction:?}");
+            for skipped in 1..=3 {
+                let mut source = open();
+                for _ in 0..skipped {
+                    assert!(source.fill_now(&mut VecDeque::new()) == Filled::Some);
+                    source.skip_partition();
+                }
+                let from = starts.get(skipped).copied().unwrap_or(all.len());
+                assert!(rest_of(&mut *source) == all[from..], "{direction:?}, {skipped} skipped");
+            }
+        }
+    }
 }

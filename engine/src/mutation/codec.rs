@@ -424,4 +424,112 @@ mod tests {
             assert!(error.contains(wanted), "{before:?}: {error}, and not: {wanted}");
         }
     }
+
+    #[test]
+    fn extremes_survive_a_round_trip() {
+        let key = |bytes: &[u8]| ClusteringKey::from_ordered(bytes);
+        let ends = [
+            (i64::MIN, i32::MIN),
+            (-65, -65),
+            (-64, -64),
+            (-1, -1),
+            (0, 0),
+            (63, 63),
+            (64, 64),
+            (i64::MAX, i32::MAX),
+        ];
+        for (timestamp, seconds) in ends {
+            let tombstone = Tombstone { timestamp, deletion_time: seconds };
+            for length in [0, 127, 128, 16_383, 16_384] {
+                let value = vec![7_u8; length];
+                let table = TableId(u128::MAX - 1);
+                let mut mutation = Mutation::new(table, PartitionKey::from_bytes(&value));
+                let expiring = Cell::expiring(timestamp, value.clone(), seconds, seconds);
+                let cells = vec![
+                    (ColumnId(0), Cell::live(timestamp, value.clone())),
+                    (ColumnId(127), Cell::counter(timestamp, value.clone())),
+                    (ColumnId(128), Cell::deleted(timestamp, seconds)),
+                    (ColumnId(u16::MAX), expiring),
+                ];
+                let path = CellPath::from_ordered(value.clone());
+                let elements = vec![(path, Cell::live(timestamp, value.clone()))];
+                let multi = MultiCell { deletion: Some(tombstone), cells: elements };
+                let liveness = Some(Liveness::expiring(timestamp, seconds, seconds));
+                let multi = vec![(ColumnId(u16::MAX), multi)];
+                mutation.rows.push((key(&value), Row { liveness, cells, multi, deletion: None }));
+                for weight in [Weight::Before, Weight::At, Weight::After] {
+                    let start = Position { prefix: key(&value), weight };
+                    let range = ClusteringRange { start, end: Position::end() };
+                    mutation.range_tombstones.push(RangeTombstone { range, tombstone });
+                }
+                let mut bytes = Vec::new();
+                encode(&mutation, &mut bytes);
+                assert_eq!(decode(&bytes).unwrap(), mutation, "{timestamp} {seconds} {length}");
+            }
+        }
+    }
+
+    fn bytes_of_number(number: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_unsigned(&mut out, number);
+        out
+    }
+
+    /// What follows the key of a mutation that has a deletion in this second, and nothing else.
+    fn deletion_at(second: i64) -> Vec<u8> {
+        let mut out = vec![HAS_DELETION, 0];
+        put_signed(&mut out, second);
+        out.extend([0, 0]);
+        out
+    }
+
+    /// What no writer writes is no mutation: it would break what readers rely on.
+    #[test]
+    fn what_is_out_of_order_or_of_no_kind_is_refused_and_told() {
+        let told = |parts: &[&[u8]]| {
+            let (table, key): (&[u8], &[u8]) = (&[0; 16], &[1, b'k']);
+            let rest = parts.concat();
+            decode(&[table, key, rest.as_slice()].concat()).err().map(|error| error.to_string())
+        };
+        // One row with the key `c`, a deleted cell, and no deleted ranges behind the row.
+        let (row, cell, end): (&[u8], &[u8], &[u8]) = (&[0, 1, 1, b'c'], &[0, 2, 0], &[0]);
+        // Two elements: a path and a deleted cell.
+        let (a, b): (&[u8], &[u8]) = (&[1, b'a', 0, 2, 0], &[1, b'b', 0, 2, 0]);
+        let [last, beyond] = [0_u64, 1].map(|more| bytes_of_number(0xffff + more));
+        let (most, least) = (i64::from(i32::MAX), i64::from(i32::MIN));
+        let [at_most, at_least] = [most, least].map(deletion_at);
+        let [too_late, too_early] = [most + 1, least - 1].map(deletion_at);
+        let good: [&[&[u8]]; 7] = [
+            &[&[0, 0, 0]],
+            &[&at_most],
+            &[&at_least],
+            &[row, &[0, 2, 1], cell, &[2], cell, end],
+            &[row, &[0, 1], &last, cell, end],
+            &[row, &[HAS_MULTI, 0, 2, 1, 0, 0, 2, 0, 0], end],
+            &[row, &[HAS_MULTI, 0, 1, 1, 0, 2], a, b, end],
+        ];
+        for parts in good {
+            assert_eq!(told(parts), None, "{parts:?}");
+        }
+        let wrong: [(&[&[u8]], &str); 14] = [
+            (&[&[0, 0, 0, 0]], "bytes left over at byte 21 of 22"),
+            (&[&[0], &[0xff; 10], &[0; 200]], "number without end"),
+            (&[&too_late], "seconds out of range"),
+            (&[&too_early], "seconds out of range"),
+            (&[&[0, 0, 1, 3, 0, 0]], "unknown weight"),
+            (&[row, &[0, 2, 2], cell, &[1], cell, end], "cells out of order"),
+            (&[row, &[0, 2, 2], cell, &[2], cell, end], "cells out of order"),
+            (&[row, &[0, 1], &beyond, cell, end], "column out of range"),
+            (&[row, &[0, 1, 1, 0, 4, 0], end], "unknown cell state"),
+            (&[row, &[HAS_MULTI, 0, 2, 2, 0, 0, 1, 0, 0], end], "multi-cell columns out of"),
+            (&[row, &[HAS_MULTI, 0, 2, 2, 0, 0, 2, 0, 0], end], "multi-cell columns out of"),
+            (&[row, &[HAS_MULTI, 0, 1, 1, 0, 2], b, a, end], "elements out of order"),
+            (&[row, &[HAS_MULTI, 0, 1, 1, 0, 2], b, b, end], "elements out of order"),
+            (&[row, &[HAS_MULTI, 0, 1], &beyond, &[0, 0], end], "column out of range"),
+        ];
+        for (parts, wanted) in wrong {
+            let told = told(parts).unwrap_or_else(|| panic!("{parts:?} is taken"));
+            assert!(told.contains(&format!("no mutation: {wanted}")), "{told}, and not: {wanted}");
+        }
+    }
 }

@@ -200,6 +200,16 @@ mod tests {
     }
 
     #[test]
+    fn a_deletion_that_is_newer_than_a_tombstone_of_the_row_stays() {
+        let at = |timestamp| Tombstone { timestamp, deletion_time: 7 };
+        for (tombstone, wanted) in [(3, Some(4)), (4, None), (5, None)] {
+            let mut target = multi(Some(4), &[("b", 9, "y")]);
+            target.drop_covered(at(tombstone));
+            assert_eq!(target, multi(wanted, &[("b", 9, "y")]), "a tombstone of {tombstone}");
+        }
+    }
+
+    #[test]
     fn readers_see_what_is_neither_expired_nor_covered() {
         let mut target = multi(None, &[("a", 5, "x")]);
         target.put(path("b"), Cell::expiring(5, *b"y", 10, 100));

@@ -150,4 +150,40 @@ mod tests {
             }
         }
     }
+
+    /// All ranges between places of a ladder: their numbers say what lies within.
+    #[test]
+    fn a_range_has_the_rows_between_its_ends_and_knows_when_one_prefix_makes_it() {
+        let key = |bytes: &[u8]| ClusteringKey::from_ordered(bytes);
+        let ladder = [
+            Position::start(),
+            Position::before(key(b"a")),
+            Position::before(key(b"aa")),
+            Position::at(key(b"aa")),
+            Position::after(key(b"aa")),
+            Position::before(key(b"ab")),
+            Position::at(key(b"ab")),
+            Position::after(key(b"ab")),
+            Position::after(key(b"a")),
+            Position::before(key(b"b")),
+            Position::at(key(b"b")),
+            Position::after(key(b"b")),
+            Position::end(),
+        ];
+        let prefixes = [&b""[..], b"a", b"aa", b"ab", b"b"].map(key);
+        let places = || ladder.iter().enumerate();
+        for ((from, start), (to, end)) in places().flat_map(|a| places().map(move |b| (a, b))) {
+            let range = ClusteringRange { start: start.clone(), end: end.clone() };
+            assert_eq!(range.is_empty(), from >= to, "{range:?}");
+            for (at, row) in places().filter(|(_, place)| place.weight == Weight::At) {
+                let row = &row.prefix;
+                assert_eq!(range.contains(row), from < at && at < to, "{range:?}, {row:?}");
+                assert_eq!(start.cmp_key(row), from.cmp(&at), "{start:?}, {row:?}");
+            }
+            let made = |prefix: &ClusteringKey| ClusteringRange::prefix(prefix.clone());
+            let maker = prefixes.iter().find(|prefix| made(prefix) == range);
+            assert_eq!(range.as_prefix(), maker, "{range:?}");
+        }
+        assert_eq!(ClusteringRange::prefix(ClusteringKey::empty()), ClusteringRange::full());
+    }
 }

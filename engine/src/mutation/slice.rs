@@ -73,8 +73,10 @@ pub fn normalise(mut ranges: Vec<ClusteringRange>) -> Vec<ClusteringRange> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Random;
     use crate::mutation::Position;
     use crate::schema::ClusteringKey;
+    use crate::schema::token::key_with_token;
 
     #[test]
     fn overlapping_ranges_are_joined() {
@@ -91,5 +93,84 @@ mod tests {
         assert_eq!(joined, [range(b"a", b"c"), range(b"d", b"e")]);
         let within = normalise(vec![range(b"a", b"e"), range(b"b", b"c"), range(b"d", b"e")]);
         assert_eq!(within, [range(b"a", b"e")], "one that lies within another shortens nothing");
+    }
+
+    /// The place before a key, of an even number, or the one behind it.
+    fn place(number: u64) -> Position {
+        let key = ClusteringKey::from_ordered([(number / 2) as u8]);
+        if number.is_multiple_of(2) { Position::before(key) } else { Position::after(key) }
+    }
+
+    fn between(start: u64, end: u64) -> ClusteringRange {
+        ClusteringRange { start: place(start), end: place(end) }
+    }
+
+    #[test]
+    fn ranges_that_were_joined_have_the_rows_that_any_of_them_had() {
+        let mut most = 0;
+        for seed in 0..500 {
+            let mut random = Random::new(seed);
+            let mut ranges = Vec::new();
+            for _ in 0..random.below(7) {
+                // Empty ones among them, and such as end before they begin.
+                let (start, end) = (random.below(24), random.below(24));
+                ranges.push(between(start, end));
+            }
+            let joined = normalise(ranges.clone());
+            most = most.max(joined.len());
+            for number in 0..12_u8 {
+                let key = ClusteringKey::from_ordered([number]);
+                let had = ranges.iter().any(|range| range.contains(&key));
+                let has = joined.iter().any(|range| range.contains(&key));
+                assert_eq!(has, had, "seed {seed}, key {number}: {ranges:?} became {joined:?}");
+            }
+            let are_apart = joined.windows(2).all(|pair| pair[0].end < pair[1].start);
+            assert!(are_apart, "seed {seed}: {joined:?}");
+            assert_eq!(normalise(joined.clone()), joined, "seed {seed}: nothing more to join");
+            for direction in [Direction::Forward, Direction::Reversed] {
+                assert!(Slice { ranges: joined.clone(), direction }.is_normal(), "seed {seed}");
+            }
+        }
+        assert!(most > 2, "some stay apart: {most}");
+    }
+
+    #[test]
+    fn a_slice_is_normal_when_its_ranges_are_in_order_and_none_is_empty_or_overlaps() {
+        let cases: [(&[(u64, u64)], bool); 9] = [
+            (&[], true),
+            (&[(1, 5)], true),
+            (&[(1, 5), (7, 9)], true),
+            (&[(1, 5), (5, 9)], true),
+            (&[(1, 5), (4, 9)], false),
+            (&[(1, 9), (2, 3)], false),
+            (&[(7, 9), (1, 5)], false),
+            (&[(1, 5), (7, 7)], false),
+            (&[(5, 1), (7, 9)], false),
+        ];
+        for (ranges, is_normal) in cases {
+            let all = ranges.iter().map(|(start, end)| between(*start, *end));
+            let slice = Slice { ranges: all.collect(), direction: Direction::Reversed };
+            assert_eq!(slice.is_normal(), is_normal, "{ranges:?}");
+        }
+    }
+
+    #[test]
+    fn a_range_of_partitions_has_the_tokens_at_both_of_its_ends() {
+        let key = |token| PartitionKey::from_bytes(key_with_token(Token(token), 1));
+        let tokens = [i64::MIN + 1, -6, -5, -4, 0, 4, 5, 6, i64::MAX];
+        for (min, max) in [(-5, 5), (4, 4), (i64::MIN, -5), (5, i64::MAX), (5, -5)] {
+            let range = PartitionRange::Tokens { min: Token(min), max: Token(max) };
+            let found: Vec<i64> =
+                tokens.into_iter().filter(|token| range.contains(&key(*token))).collect();
+            let wanted: Vec<i64> =
+                tokens.into_iter().filter(|token| (min..=max).contains(token)).collect();
+            assert_eq!(found, wanted, "{range:?}");
+        }
+        assert!(tokens.iter().all(|token| PartitionRange::full().contains(&key(*token))));
+        // Of two keys with one token the one that is named.
+        let (named, other) = (key(7), PartitionKey::from_bytes(key_with_token(Token(7), 2)));
+        assert_eq!(named.token(), other.token());
+        let single = PartitionRange::Single(named.clone());
+        assert!(single.contains(&named) && !single.contains(&other));
     }
 }

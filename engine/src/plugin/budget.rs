@@ -71,3 +71,35 @@ impl Budget {
         self.epoch_ticks.saturating_add(u64::from(slots) / 10_000)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The contract tells authors these numbers.
+    #[test]
+    fn a_call_has_what_the_contract_says_and_a_walk_more_for_each_slot() {
+        let budget = Budget::default();
+        for (events, victims, fuel) in
+            [(0, 0, 20_000), (1, 0, 20_300), (0, 1, 23_000), (256, 32, 192_800)]
+        {
+            assert_eq!(budget.apply_fuel(events, victims), fuel, "{events} and {victims}");
+        }
+        for (slots, fuel, ticks) in [
+            (0, 2_000_000, 100),
+            (1, 2_000_300, 100),
+            (9_999, 4_999_700, 100),
+            (10_000, 5_000_000, 101),
+            (1 << 20, 316_572_800, 204),
+        ] {
+            assert_eq!(budget.walk_fuel(slots), fuel, "{slots} slots");
+            assert_eq!(budget.walk_ticks(slots), ticks, "{slots} slots");
+        }
+        // The fuel of replays is the engine's, and their time has no end.
+        let offline = Budget::offline();
+        assert_eq!(Budget { epoch_ticks: budget.epoch_ticks, ..offline }, budget);
+        assert!(offline.walk_ticks(u32::MAX) > 1_u64 << 60);
+        let most = Budget { call_fuel: u64::MAX, event_fuel: u64::MAX, ..budget };
+        assert_eq!((most.apply_fuel(9, 9), most.walk_fuel(9)), (u64::MAX, u64::MAX));
+    }
+}

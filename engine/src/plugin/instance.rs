@@ -471,3 +471,90 @@ fn frame_text(frame: &wasmtime::FrameInfo) -> String {
         None => format!("function {}{offset}", frame.func_index()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn says(name: &str, version: &str, bytes_per_slot: u32) -> Capabilities {
+        Capabilities {
+            world: World::Eviction,
+            name: name.to_owned(),
+            version: version.to_owned(),
+            deterministic: true,
+            wants_miss_events: false,
+            wants_ticks_ms: 0,
+            state_schema: 0,
+            bytes_per_slot,
+        }
+    }
+
+    #[test]
+    fn the_name_and_the_version_of_a_policy_have_1_to_64_printable_bytes() {
+        let (full, long) = ("x".repeat(64), "x".repeat(65));
+        let (wide, too_wide) = ("\u{e4}".repeat(32), "\u{e4}".repeat(33));
+        for (text, fits) in [
+            ("", false),
+            ("x", true),
+            (full.as_str(), true),
+            (long.as_str(), false),
+            (wide.as_str(), true),
+            (too_wide.as_str(), false),
+            ("two words", true),
+            ("two\nlines", false),
+            ("\0", false),
+            ("\u{7f}", false),
+            ("\u{9b}2J", false),
+        ] {
+            for (what, said) in [("name", says(text, "1", 0)), ("version", says("x", text, 0))] {
+                let wanted = match fits {
+                    true => Ok(()),
+                    false => Err(format!("init: {what} must be 1 to 64 printable bytes")),
+                };
+                assert_eq!(check_capabilities(&said, World::Eviction, 1), wanted, "{text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_policy_is_of_its_own_world_and_claims_no_more_memory_than_it_may_have() {
+        for world in World::ALL {
+            let said = Capabilities { world, ..says("x", "1", 0) };
+            for asked in World::ALL {
+                let told = check_capabilities(&said, asked, 1);
+                assert_eq!(told.is_ok(), world == asked, "{world} as {asked}: {told:?}");
+                let named = |text: String| text.ends_with(&format!("it is not for {asked}"));
+                assert!(told.err().is_none_or(named), "{world} as {asked}");
+            }
+        }
+        // The most are 64 MiB.
+        for (bytes_per_slot, max_slots, fits) in [
+            (0, u32::MAX, true),
+            (u32::MAX, 0, true),
+            (64, 1 << 20, true),
+            (64, (1 << 20) + 1, false),
+            (65, 1 << 20, false),
+            (64 << 20, 1, true),
+            ((64 << 20) + 1, 1, false),
+            // In 32 bits these would be nothing, and one.
+            (1 << 16, 1 << 16, false),
+            (u32::MAX, u32::MAX, false),
+        ] {
+            let said = says("x", "1", bytes_per_slot);
+            let told = check_capabilities(&said, World::Eviction, max_slots);
+            assert_eq!(told.is_ok(), fits, "{max_slots} of {bytes_per_slot}: {told:?}");
+        }
+    }
+
+    #[test]
+    fn of_the_figures_of_a_policy_the_first_64_are_shown_on_one_line_each() {
+        for (count, wanted) in [(0_u32, 0), (63, 63), (64, 64), (65, 64), (1000, 64)] {
+            let all = (0..count).map(|number| (format!("m\n{number}"), f64::from(number)));
+            let found = shown(all.collect());
+            assert_eq!(found.len(), wanted, "of {count}");
+            for (number, figure) in (0_u32..).zip(found) {
+                assert_eq!(figure, (format!("m {number}"), f64::from(number)));
+            }
+        }
+    }
+}

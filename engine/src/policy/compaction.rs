@@ -303,4 +303,50 @@ mod tests {
         assert_eq!(chooser.status(), ChooserStatus::default());
         assert!(chooser.metrics().is_empty(), "strategies have no figures");
     }
+
+    /// Answers in turn with what it has, the last one first, and fails where it has nothing left.
+    struct Answers(Vec<Pick>);
+
+    impl CompactionPolicy for Answers {
+        fn name(&self) -> &str {
+            "answers"
+        }
+
+        fn version(&self) -> &str {
+            "1"
+        }
+
+        fn pick(&mut self, _: &TableFacts, _: &[SstableFacts]) -> Result<Pick, PolicyFailure> {
+            self.0.pop().ok_or_else(|| PolicyFailure {
+                kind: FailureKind::Trap,
+                message: "no answer".to_owned(),
+                backtrace: Vec::new(),
+            })
+        }
+    }
+
+    #[test]
+    fn merges_are_counted_among_the_answers_and_who_fails_to_answer_is_asked_no_more() {
+        let chooser = Chooser::default();
+        let mut answers = vec![merge(), Pick::Nothing, Pick::Strategy, merge(), Pick::Nothing];
+        chooser.set(Some(("mine".to_owned(), Box::new(Answers(answers.clone())))));
+        assert!(chooser.take_new());
+        let (mut wanted_asked, mut wanted_merges) = (0, 0);
+        while let Some(wanted) = answers.pop() {
+            wanted_asked += 1;
+            wanted_merges += u64::from(matches!(wanted, Pick::Merge(_)));
+            assert_eq!(asked(&chooser), wanted);
+            let ChooserStatus { asked, merges, refused, failure, .. } = chooser.status();
+            assert_eq!((asked, merges, refused), (wanted_asked, wanted_merges, 0));
+            assert!(failure.is_none() && chooser.has_policy());
+        }
+        for _ in 0..3 {
+            assert_eq!(asked(&chooser), Pick::Strategy, "strategies decide from the failure on");
+            let ChooserStatus { name, asked, merges, failure, .. } = chooser.status();
+            assert_eq!((name.as_deref(), asked, merges), (Some("mine"), 6, 2));
+            assert_eq!(failure.unwrap().message, "no answer");
+            assert!(!chooser.has_policy() && chooser.metrics().is_empty());
+        }
+        assert!(!chooser.take_new(), "a failure is no change of who should decide");
+    }
 }

@@ -160,3 +160,29 @@ impl std::fmt::Display for PolicyFailure {
         write!(f, "{}: {}", self.kind.as_str(), self.message)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_failure_is_shown_by_its_own_word() {
+        for (kind, word) in [
+            (FailureKind::Trap, "trap"),
+            (FailureKind::Fuel, "fuel"),
+            (FailureKind::Epoch, "epoch"),
+            (FailureKind::OutOfMemory, "out-of-memory"),
+            (FailureKind::InvalidVictims, "invalid-victims"),
+            (FailureKind::Shortfall, "shortfall"),
+            (FailureKind::ResultTooLarge, "result-too-large"),
+            (FailureKind::InitError, "init-error"),
+            (FailureKind::Canary, "canary"),
+            (FailureKind::Operator, "operator"),
+        ] {
+            assert_eq!(kind.as_str(), word);
+            let (message, backtrace) = ("it said no".to_owned(), vec!["a frame".to_owned()]);
+            let failure = PolicyFailure { kind, message, backtrace };
+            assert_eq!(failure.to_string(), format!("{word}: it said no"));
+        }
+    }
+}

@@ -315,4 +315,39 @@ mod tests {
             }
         }
     }
+
+    /// A successor is shown the order piece by piece, while the cache serves.
+    #[test]
+    fn a_drain_in_pieces_names_all_that_nothing_happens_to_once_and_in_order() {
+        let mut random = Random::new(5);
+        for round in 0..300 {
+            let mut lru = Lru::default();
+            digest(&mut lru, &(0..40).map(|slot| (slot, Op::Insert)).collect::<Vec<_>>());
+            let (mut shown, mut stirred): (Vec<Slot>, Vec<Slot>) = Default::default();
+            loop {
+                let before = shown.len();
+                let max = 1 + random.below(6) as u32;
+                lru.drain_order(before as u32, max, &mut shown).unwrap();
+                assert!(shown.len() - before <= max as usize, "round {round}");
+                if shown.len() == before {
+                    break;
+                }
+                // Mostly of those that are next.
+                for _ in 0..random.below(3) {
+                    let last = shown.last().copied().unwrap_or_default();
+                    let slot = (last + 1 + random.below(4) as Slot) % 40;
+                    let ops = [Op::Access, Op::Update, Op::Remove, Op::Insert];
+                    digest(&mut lru, &[(slot, ops[random.below(4) as usize])]);
+                    stirred.push(slot);
+                }
+                if random.one_in(4) {
+                    stirred.extend(victims(&mut lru, 1));
+                }
+                assert!(shown.len() < 1000, "round {round}: it has an end");
+            }
+            let calm = |slot: &Slot| !stirred.contains(slot);
+            let found: Vec<Slot> = shown.iter().copied().filter(calm).collect();
+            assert_eq!(found, (0..40).filter(calm).collect::<Vec<_>>(), "round {round}");
+        }
+    }
 }

@@ -129,4 +129,55 @@ mod tests {
         let huge = PolicySnapshot::decode(&vec![0; SNAPSHOT_FILE_BYTES_MAX + 1]).unwrap_err();
         assert!(huge.contains("the most is"), "{huge}");
     }
+
+    /// A file of this content under its own checksum.
+    fn sealed(body: &[u8]) -> Vec<u8> {
+        let head = format!("{MAGIC} {FORMAT_VERSION} {:08x}\n", crc32(body));
+        [head.as_bytes(), body].concat()
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_told_in_words() {
+        let whole = snapshot();
+        let file = whole.encode();
+        let head = file.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+        let body = &file[head..];
+        assert_eq!(sealed(body), file);
+        // Two names with their lengths, and the schema.
+        let needed = 2 + whole.policy.len() + 2 + whole.version.len() + 4;
+        for length in 0..=needed + 1 {
+            let read = PolicySnapshot::decode(&sealed(&body[..length]));
+            let wanted = match length.checked_sub(needed) {
+                None => Err("it is cut short".to_owned()),
+                Some(rest) => {
+                    Ok(PolicySnapshot { state: whole.state[..rest].to_vec(), ..snapshot() })
+                }
+            };
+            assert_eq!(read, wanted, "{length} bytes");
+        }
+        for (file, wanted) in [
+            (b"tidegate-policy-state 1 00000000".to_vec(), "there is no first line"),
+            (b"\xFF\n".to_vec(), "the first line is no text"),
+            (b"\n".to_vec(), "it does not begin with 'tidegate-policy-state'"),
+            (b"tidegate-policy-stat 1 0\n".to_vec(), "it does not begin"),
+            (b"tidegate-policy-state\n".to_vec(), "format ''"),
+            (b"tidegate-policy-state 11 0\n".to_vec(), "format '11', this build reads 1"),
+            (b"tidegate-policy-state 1\n".to_vec(), "crc '' wanted, 00000000 found"),
+            (sealed(b"\0\x01\xFF\0\0\0\0\0\0"), "a name is no text"),
+        ] {
+            let told = PolicySnapshot::decode(&file).unwrap_err();
+            assert!(told.contains(wanted), "{told} for {wanted}");
+        }
+    }
+
+    #[test]
+    fn the_largest_file_is_read_and_a_byte_more_is_not() {
+        let named = |bytes: usize| PolicySnapshot { state: vec![7; bytes], ..snapshot() };
+        let around = named(0).encode().len();
+        let largest = named(SNAPSHOT_FILE_BYTES_MAX - around);
+        assert!(largest.state.len() >= POLICY_STATE_BYTES_MAX);
+        assert_eq!(PolicySnapshot::decode(&largest.encode()), Ok(largest));
+        let more = named(SNAPSHOT_FILE_BYTES_MAX - around + 1).encode();
+        assert!(PolicySnapshot::decode(&more).unwrap_err().contains("the most is"));
+    }
 }

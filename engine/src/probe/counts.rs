@@ -183,4 +183,20 @@ mod tests {
         let found: Vec<_> = sum.nonzero().collect();
         assert_eq!(found, [(Count::Rows, 14), (Count::TimeDisk, 10)]);
     }
+
+    /// As it is called, in small letters; only of rows it is said which.
+    #[test]
+    fn each_count_is_shown_by_its_own_name() {
+        for what in Count::ALL {
+            let mut words = String::new();
+            for character in format!("{what:?}").chars() {
+                if character.is_uppercase() && !words.is_empty() {
+                    words.push('_');
+                }
+                words.extend(character.to_lowercase());
+            }
+            let wanted = if what == Count::Rows { "rows_read" } else { words.as_str() };
+            assert_eq!(what.name(), wanted);
+        }
+    }
 }

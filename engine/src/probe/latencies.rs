@@ -69,6 +69,7 @@ fn bound(bucket: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Random;
 
     #[test]
     fn every_time_has_a_bucket_that_is_an_eighth_wide_at_most() {
@@ -92,5 +93,25 @@ mod tests {
         assert_eq!(latencies.percentile(99), 0);
         latencies.add(7);
         assert_eq!((latencies.percentile(50), latencies.percentile(99)), (7, 7));
+    }
+
+    #[test]
+    fn percentiles_of_short_times_are_those_of_the_sorted_list() {
+        // Each of these has a bucket of its own.
+        let short = 2 * STEPS;
+        let mut random = Random::new(5);
+        let mut latencies = Latencies::default();
+        for count in (1..=40).chain([99, 100, 101, 199, 200, 201]) {
+            latencies.clear();
+            let time = |at| if count <= short { at } else { random.below(short) };
+            let mut times: Vec<u64> = (0..count).map(time).collect();
+            times.iter().rev().for_each(|us| latencies.add(*us));
+            times.sort_unstable();
+            for percent in [1, 50, 99, 100] {
+                let place = (count * percent).div_ceil(100) - 1;
+                let wanted = times[place as usize];
+                assert_eq!(latencies.percentile(percent), wanted, "{percent} % of {count}");
+            }
+        }
     }
 }

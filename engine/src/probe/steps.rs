@@ -115,4 +115,26 @@ mod tests {
         let texts: Vec<_> = steps.all().into_iter().map(|step| step.text).collect();
         assert_eq!(texts, ["path", "at once", "a", "b", "c"]);
     }
+
+    #[test]
+    fn a_text_and_all_of_them_end_at_just_their_most_bytes() {
+        for bytes in [STEP_BYTES_MAX - 1, STEP_BYTES_MAX, STEP_BYTES_MAX + 1] {
+            let mut steps = Steps::default();
+            steps.add(step(0, "s".repeat(bytes)));
+            let all = steps.all();
+            let is_cut = bytes > STEP_BYTES_MAX;
+            assert_eq!(all[0].text.trim_end_matches('…').len(), bytes.min(STEP_BYTES_MAX));
+            assert_eq!(all[0].text.ends_with('…'), is_cut, "{bytes}");
+        }
+        let mut steps = Steps::default();
+        let whole = STEPS_BYTES_MAX / STEP_BYTES_MAX;
+        (0..whole as u64).for_each(|at| steps.add(step(at, "s".repeat(STEP_BYTES_MAX))));
+        let rest = STEPS_BYTES_MAX % STEP_BYTES_MAX;
+        // What does not fit is left out, and a shorter one behind it is not.
+        for (bytes, kept, left_out) in [(rest + 1, 0, 1), (rest, 1, 1), (1, 1, 2), (0, 2, 2)] {
+            steps.add(step(0, "s".repeat(bytes)));
+            let found = (steps.all().len(), steps.left_out());
+            assert_eq!(found, (whole + kept, left_out), "{bytes} bytes");
+        }
+    }
 }

@@ -628,4 +628,56 @@ mod tests {
         assert_eq!(last, Some(10), "the last one has those behind it");
         assert_eq!(watch.stats()[Count::Partitions] as usize, WATCHED_READS_MAX + 9);
     }
+
+    /// Sessions of different wishes follow one another on a thread, and those of two databases.
+    #[test]
+    fn a_watch_that_is_used_again_keeps_what_its_own_statement_wants() {
+        let clock: Arc<dyn Clock> = SimulatedClock::new(0);
+        let mut brief = Brief::default();
+        for before in Detail::ALL {
+            for detail in Detail::ALL {
+                assert!(Watch::of(&clock, before).end_in(&mut brief).is_ok());
+                let watch = Watch::of(&clock, detail);
+                watch.note(|| "a phase");
+                watch.read(Arc::new("ks.t")).on(0).note(|| "a step");
+                let texts: Vec<_> = watch.steps().into_iter().map(|step| step.text).collect();
+                let all = ["a phase", "a step"];
+                let wanted = &all[..detail as usize];
+                assert_eq!(texts, wanted, "{detail:?} after {before:?}");
+            }
+        }
+        assert!(Watch::of(&clock, Detail::Counts).end_in(&mut brief).is_ok());
+        let other = SimulatedClock::new(0);
+        other.advance(Duration::from_micros(5));
+        let shared: Arc<dyn Clock> = other.clone();
+        let watch = Watch::of(&shared, Detail::Counts);
+        other.advance(Duration::from_micros(7));
+        assert_eq!((watch.start_ns(), watch.elapsed_ns()), (5000, 7000));
+    }
+
+    #[test]
+    fn a_read_of_the_disk_is_counted_with_its_bytes_and_both_of_its_times() {
+        for detail in Detail::ALL {
+            let clock = SimulatedClock::new(0);
+            let watch = Watch::new(clock.clone(), detail);
+            let on_shard = watch.read(Arc::new("ks.t")).on(1);
+            clock.advance(Duration::from_micros(4));
+            for (bytes, queued_ns, disk_ns) in [(4096, 10, 700), (512, 2, 30)] {
+                let file = Path::new("/db/me-1-big-Data.db");
+                let (class, offset) = ("query", 0);
+                on_shard.disk_read(&DiskRead { file, class, offset, bytes, queued_ns, disk_ns });
+            }
+            let wanted = [
+                (Count::DiskReads, 2),
+                (Count::DiskBytes, 4608),
+                (Count::TimeQueued, 12),
+                (Count::TimeDisk, 730),
+            ];
+            assert_eq!(on_shard.stats().nonzero().collect::<Vec<_>>(), wanted, "{detail:?}");
+            let bytes: Vec<_> = watch.steps().iter().map(|step| (step.at_ns, step.bytes)).collect();
+            let steps = [(4000, Some(4096)), (4000, Some(512))];
+            let wanted = if detail == Detail::Steps { &steps[..] } else { &[] };
+            assert_eq!(bytes, wanted, "{detail:?}");
+        }
+    }
 }

@@ -361,4 +361,56 @@ mod tests {
         assert!(!holds(&Comparator::Equal(empty()), None, &DataType::Text));
         assert!(holds(&Comparator::Less(Value::Text("a".into())), empty(), &DataType::Text));
     }
+
+    #[test]
+    fn values_of_ordered_types_compare_as_they_are_sorted() {
+        let cases = [
+            (DataType::Boolean, [false, true].map(Value::Boolean).to_vec()),
+            (DataType::TinyInt, [i8::MIN, -1, 0, i8::MAX].map(Value::TinyInt).to_vec()),
+            (DataType::SmallInt, [i16::MIN, -1, 0, 255, 256].map(Value::SmallInt).to_vec()),
+            (DataType::Int, [i32::MIN, -1, 0, i32::MAX].map(Value::Int).to_vec()),
+            (DataType::BigInt, [i64::MIN, -256, -1, 0, i64::MAX].map(Value::BigInt).to_vec()),
+            (DataType::Float, [-1e9, -1.5, -0.5, 0.0, 2.5].map(Value::Float).to_vec()),
+            (DataType::Double, [-1e9, -1.5, -0.5, 0.0, 2.5].map(Value::Double).to_vec()),
+            (DataType::Date, [i32::MIN, -1, 0, i32::MAX].map(Value::Date).to_vec()),
+            (DataType::Time, [0, 1, 86_399_999_999_999].map(Value::Time).to_vec()),
+            (DataType::Timestamp, [i64::MIN, -1, 0, 1].map(Value::Timestamp).to_vec()),
+            (
+                DataType::Text,
+                ["", "B", "a", "a\u{1}", "ab", "b"].map(|text| Value::Text(text.into())).to_vec(),
+            ),
+            (
+                DataType::Blob,
+                [vec![], vec![0], vec![0, 0], vec![0, 255], vec![1]].map(Value::Blob).to_vec(),
+            ),
+            (
+                // -256, -128, -1, 0, 127, 128
+                DataType::Varint,
+                [vec![255, 0], vec![128], vec![255], vec![0], vec![127], vec![0, 128]]
+                    .map(Value::Varint)
+                    .to_vec(),
+            ),
+        ];
+        for (ty, values) in cases {
+            for (at, found) in values.iter().enumerate() {
+                for (other_at, other) in values.iter().enumerate() {
+                    let order = at.cmp(&other_at);
+                    let told = [
+                        Comparator::Equal(Some(other.clone())),
+                        Comparator::NotEqual(Some(other.clone())),
+                        Comparator::Less(other.clone()),
+                        Comparator::LessOrEqual(other.clone()),
+                        Comparator::Greater(other.clone()),
+                        Comparator::GreaterOrEqual(other.clone()),
+                        Comparator::In(vec![None, Some(other.clone())]),
+                    ]
+                    .map(|comparator| holds(&comparator, Some(found.clone()), &ty));
+                    let (is_equal, is_other) = (order.is_eq(), order.is_ne());
+                    let (less, greater) = (order.is_lt(), order.is_gt());
+                    let wanted = [is_equal, is_other, less, !greater, greater, !less, is_equal];
+                    assert_eq!(told, wanted, "{found:?} against {other:?} of {}", ty.sql_name());
+                }
+            }
+        }
+    }
 }

@@ -82,6 +82,8 @@ impl DroppedCells {
 mod tests {
     use super::*;
     use crate::mutation::{Cell, CellPath, MultiCell, Tombstone, ViewRoom};
+    use crate::schema::table_schema::ColumnDrop;
+    use crate::schema::{ClusteringKey, Column, ColumnKind, DataType, TableId, TableOptions};
 
     #[test]
     fn of_a_column_that_is_back_what_is_newer_stays() {
@@ -121,5 +123,56 @@ mod tests {
         let wanted = MultiCell { deletion: None, cells: vec![newer] };
         assert_eq!(left(row).multi, [(back, wanted)]);
         assert!(left(Row { multi: vec![(back, multi(10, &[10]))], ..of(&[]) }).is_empty());
+    }
+
+    /// Of four columns one stays, one is gone, and two are back.
+    #[test]
+    fn every_kind_of_row_passes_without_what_went_with_the_columns_of_its_table() {
+        let column = |name: &str, kind| Column { name: name.into(), ty: DataType::Blob, kind };
+        let mut schema = TableSchema {
+            id: TableId(1),
+            keyspace: "ks".into(),
+            name: "t".into(),
+            columns: vec![
+                column("k", ColumnKind::PartitionKey { position: 0 }),
+                column("stays", ColumnKind::Regular),
+                column("gone", ColumnKind::Dropped { was_static: false }),
+                column("back", ColumnKind::Regular),
+                column("later", ColumnKind::Regular),
+            ],
+            options: TableOptions::default(),
+            drops: Vec::new(),
+        };
+        assert!(DroppedCells::of(&schema).is_none(), "nothing was dropped");
+        schema.drops = [(2, 10), (3, 10), (4, 20)]
+            .map(|(column, at)| ColumnDrop { column: ColumnId(column), at })
+            .into();
+        let dropped = DroppedCells::of(&schema).unwrap();
+        for at in [-5, 9, 10, 11, 20, 21, i64::MAX] {
+            let cells = [1, 2, 3, 4].map(|column| (ColumnId(column), Cell::live(at, *b"v")));
+            let row = Rc::new(Row { cells: cells.into(), ..Row::default() });
+            let wanted: Vec<u16> = match at {
+                ..=10 => vec![1],
+                11..=20 => vec![1, 3],
+                _ => vec![1, 3, 4],
+            };
+            let key = Rc::new(ClusteringKey::from_ordered(*b"c"));
+            let kinds = [
+                Fragment::FlatRow(FlatRow::row(b"c", &row)),
+                Fragment::StaticRow(row.clone()),
+                Fragment::Row { key, row: row.clone() },
+            ];
+            for fragment in kinds {
+                let what = format!("{fragment:?}");
+                let left = match dropped.pass(fragment) {
+                    Fragment::StaticRow(row) | Fragment::Row { row, .. } => row,
+                    other => panic!("{other:?} is no row"),
+                };
+                let left: Vec<u16> = left.cells.iter().map(|(column, _)| column.0).collect();
+                assert_eq!(left, wanted, "{what}");
+            }
+            assert_eq!(row.cells.len(), 4, "others that share the row keep all of it");
+        }
+        assert_eq!(dropped.pass(Fragment::PartitionEnd), Fragment::PartitionEnd);
     }
 }

@@ -365,9 +365,10 @@ mod tests {
     use futures::executor::block_on;
 
     use super::*;
+    use crate::clock::Random;
     use crate::memtable::Memtable;
-    use crate::mutation::{ClusteringRange, Mutation, PartitionRange, RangeTombstone, Slice};
-    use crate::schema::{ClusteringKey, TableId};
+    use crate::mutation::{Cell, ClusteringRange, Mutation, PartitionRange, RangeTombstone, Slice};
+    use crate::schema::{ClusteringKey, ColumnId, TableId};
 
     /// Gives one fragment for each time that it is waited for.
     struct Slow {
@@ -551,5 +552,112 @@ mod tests {
             })
             .collect();
         assert_eq!(changes, [Some(tombstone), None], "{out:?}");
+    }
+
+    /// What a reader sees of a partition.
+    #[derive(Debug, Default, PartialEq)]
+    struct Seen {
+        key: Vec<u8>,
+        deletion: Option<Tombstone>,
+        static_row: Option<Row>,
+        rows: Vec<(ClusteringKey, Row)>,
+    }
+
+    /// All that a stream gives, without what its own tombstones cover.
+    fn seen(mut source: Box<dyn FragmentSource>) -> Vec<Seen> {
+        let (mut all, mut fragments) = (Vec::new(), VecDeque::new());
+        let (mut partition, mut range) = (Seen::default(), None);
+        let cut = |row: &Row, covering: Option<Tombstone>| {
+            let mut row = row.clone();
+            row.apply_own_tombstone();
+            covering.into_iter().for_each(|tombstone| row.apply_tombstone(tombstone));
+            (!row.is_empty()).then_some(row)
+        };
+        loop {
+            block_on(source.fill(&mut fragments)).unwrap();
+            if fragments.is_empty() {
+                return all;
+            }
+            for fragment in fragments.drain(..).map(Fragment::thawed) {
+                match fragment {
+                    Fragment::PartitionStart { key, deletion } => {
+                        let key = key.as_bytes().to_vec();
+                        partition = Seen { key, deletion, ..Seen::default() };
+                    }
+                    Fragment::StaticRow(row) => {
+                        partition.static_row = cut(&row, partition.deletion);
+                    }
+                    Fragment::Row { key, row } => {
+                        let left = cut(&row, strongest(partition.deletion, range));
+                        partition.rows.extend(left.map(|row| ((*key).clone(), row)));
+                    }
+                    Fragment::RangeTombstoneChange { tombstone, .. } => range = tombstone,
+                    Fragment::PartitionEnd => all.push(std::mem::take(&mut partition)),
+                    Fragment::FlatRow(_) => unreachable!("it was thawed"),
+                }
+            }
+        }
+    }
+
+    /// A write to one of three partitions, with a time that others have as well.
+    fn random_write(random: &mut Random) -> Mutation {
+        let key = PartitionKey::from_bytes([b'a' + random.below(3) as u8]);
+        let mut mutation = Mutation::new(TableId(1), key);
+        let timestamp = 1 + random.below(6) as i64;
+        let tombstone = Tombstone { timestamp: timestamp / 2, deletion_time: 1 };
+        let value = [random.below(4) as u8];
+        let cells = vec![(ColumnId(random.below(2) as u16), Cell::live(timestamp, value))];
+        let clustering = |at: u64| ClusteringKey::from_ordered([at as u8]);
+        let at = 1 + random.below(12);
+        match random.below(10) {
+            0 => mutation.deletion = Some(tombstone),
+            1 => mutation.static_row = Some(Row { cells, ..Row::default() }),
+            2..=4 => {
+                let last = at + random.below(5);
+                let bound = |at, is_after| match is_after {
+                    true => Position::after(clustering(at)),
+                    false => Position::before(clustering(at)),
+                };
+                let start = bound(at, random.one_in(2));
+                let range = ClusteringRange { start, end: bound(last + 1, random.one_in(2)) };
+                mutation.range_tombstones.push(RangeTombstone { range, tombstone });
+            }
+            5 => {
+                let row = Row { deletion: Some(tombstone), ..Row::default() };
+                mutation.rows.push((clustering(at), row));
+            }
+            _ => {
+                let marker = crate::mutation::Liveness::at(timestamp);
+                let liveness = random.one_in(2).then_some(marker);
+                mutation.rows.push((clustering(at), Row { liveness, cells, ..Row::default() }));
+            }
+        }
+        mutation
+    }
+
+    #[test]
+    fn what_is_merged_is_what_one_source_of_all_writes_would_give() {
+        let mut rows = 0;
+        for seed in 0..150 {
+            let mut random = Random::new(seed);
+            let all = Memtable::new(Rc::default());
+            let count = 2 + random.below(3);
+            let parts: Vec<Rc<Memtable>> =
+                (0..count).map(|_| Memtable::new(Rc::default())).collect();
+            for _ in 0..10 + random.below(60) {
+                let write = random_write(&mut random);
+                all.replay(None, write.clone());
+                parts[random.below(count) as usize].replay(None, write);
+            }
+            for direction in [Direction::Forward, Direction::Reversed] {
+                let slice = Slice::full(direction);
+                let read = |memtable: &Rc<Memtable>| memtable.read(&PartitionRange::full(), &slice);
+                let wanted = seen(read(&all));
+                let found = seen(MergeSource::merge(parts.iter().map(read).collect(), direction));
+                assert_eq!(found, wanted, "seed {seed}, {direction:?}");
+                rows += wanted.iter().map(|partition| partition.rows.len()).sum::<usize>();
+            }
+        }
+        assert!(rows > 1000, "{rows} rows");
     }
 }

@@ -752,4 +752,41 @@ mod tests {
         reader.pull(10, &mut take).unwrap();
         assert_eq!(rows, 1);
     }
+
+    /// What a page of few rows has cost, in whatever form rows come.
+    #[test]
+    fn tombstones_and_rows_of_which_nothing_is_left_are_counted_once_each() {
+        let own = |timestamp| Some(Tombstone { timestamp, deletion_time: 1 });
+        let at = |timestamp| Row { liveness: Some(Liveness::at(timestamp)), ..Row::default() };
+        let gone = Row { liveness: Some(Liveness::expiring(9, 1, 10)), ..Row::default() };
+        let change = |tombstone| {
+            let position = Position::before(ClusteringKey::from_ordered(*b"c"));
+            Fragment::RangeTombstoneChange { position, tombstone }
+        };
+        let row = |row: Row| Fragment::FlatRow(FlatRow::row(b"c", &row));
+        let cases = [
+            (vec![row(at(9))], 0),
+            (vec![row(gone)], 1),
+            (vec![row(Row { deletion: own(5), ..Row::default() })], 1),
+            (vec![row(Row { deletion: own(5), ..at(9) })], 1),
+            (vec![change(own(3)), row(at(9)), change(None)], 1),
+            (vec![change(own(3)), row(at(2)), change(None)], 2),
+            (vec![change(own(3)), change(None), change(own(3)), change(None)], 1),
+            (vec![change(own(3)), change(own(4)), change(None)], 2),
+        ];
+        for (content, wanted) in cases {
+            for (deletion, more) in [(None, 0), (own(1), 1)] {
+                let key = Rc::new(PartitionKey::from_bytes(b"k"));
+                let start = Fragment::PartitionStart { key, deletion };
+                let all = [vec![start], content.clone(), vec![Fragment::PartitionEnd]].concat();
+                for all in [all.clone(), all.into_iter().map(Fragment::thawed).collect()] {
+                    let mut reader = QueryReader::new(Box::new(Given(all.into())), 50, false);
+                    assert!(block_on(reader.refill()).unwrap());
+                    reader.pull(10, &mut |_| Ok(true)).unwrap();
+                    assert_eq!(reader.take_dead(), wanted + more, "{content:?}, {deletion:?}");
+                    assert_eq!(reader.take_dead(), 0, "it was told already");
+                }
+            }
+        }
+    }
 }

@@ -430,4 +430,93 @@ mod tests {
         ];
         assert_eq!(read(&schema, content, Some(&statics)).values().unwrap(), wanted);
     }
+
+    /// `a int, b text` the partition key, `c int` descending and `d text` the clustering key, and
+    /// `l list<text>, m map<text, int>`.
+    fn long_key_schema() -> SchemaRef {
+        let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
+        let clustering = |position, order| ColumnKind::ClusteringKey { position, order };
+        let (ascending, descending) = (ClusteringOrder::Ascending, ClusteringOrder::Descending);
+        let map = DataType::map_of(DataType::Text, DataType::Int);
+        let columns = vec![
+            column("a", DataType::Int, ColumnKind::PartitionKey { position: 0 }),
+            column("b", DataType::Text, ColumnKind::PartitionKey { position: 1 }),
+            column("c", DataType::Int, clustering(0, descending)),
+            column("d", DataType::Text, clustering(1, ascending)),
+            column("l", DataType::list_of(DataType::Text), ColumnKind::Regular),
+            column("m", map, ColumnKind::Regular),
+        ];
+        Arc::new(TableSchema { columns, ..(*schema()).clone() })
+    }
+
+    #[test]
+    fn a_row_has_each_part_of_its_key_and_a_key_has_as_many_values_as_columns() {
+        let (schema, string) = (long_key_schema(), |text: &str| Value::Text(text.into()));
+        for (a, c) in [(1, -7), (-1, 7), (i32::MIN, i32::MAX), (0, 0)] {
+            for (b, d) in [("x", "y"), ("y", ""), ("long text", "a\0b")] {
+                let wanted = [Value::Int(a), string(b), Value::Int(c), string(d)];
+                let key = RowKey::from_values(&schema, &wanted).unwrap();
+                let row = RowValues::of_stored(schema.clone(), key.clone(), &[]);
+                assert_eq!(row.key(), &key);
+                for (name, wanted) in ["a", "b", "c", "d"].into_iter().zip(wanted) {
+                    assert_eq!(row.value(name).unwrap(), Some(wanted), "{name} of {key:?}");
+                }
+                // That of a partition without rows.
+                let alone = RowKey { clustering: ClusteringKey::empty(), ..key };
+                let row = RowValues::of_stored(schema.clone(), alone, &[]);
+                let value = |name: &str| row.value(name).unwrap();
+                assert_eq!((value("a"), value("b")), (Some(Value::Int(a)), text(b)));
+                assert_eq!((value("c"), value("d"), value("l")), (None, None, None));
+                let unknown = row.value("e").unwrap_err();
+                assert!(matches!(unknown, Error::NotFound { kind: "column", .. }), "{unknown}");
+            }
+        }
+        let values = [1, 2, 3, 4, 5].map(Value::Int);
+        for count in [0, 1, 2, 3, 5] {
+            let error = RowKey::from_values(&schema, &values[..count]).unwrap_err();
+            assert!(error.to_string().contains(&format!("{count} values given")), "{error}");
+        }
+    }
+
+    #[test]
+    fn lists_and_maps_have_the_elements_that_live_now_and_are_null_without_any() {
+        let schema = long_key_schema();
+        let [list, map] = [ColumnId(4), ColumnId(5)];
+        let entry = |name: &[u8]| CellPath::from_stored(&DataType::Text, name).unwrap();
+        let number = |number: i32| Cell::live(1, Value::Int(number).to_bytes());
+        let ended = || Cell::expiring(1, *b"ended", 10, NOW_SECONDS);
+        let mut row = Row { liveness: Some(Liveness::at(1)), ..Row::default() };
+        let (mut elements, mut entries) = (MultiCell::default(), MultiCell::default());
+        elements.put(CellPath::from_ordered([1; 16]), Cell::live(1, *b"z"));
+        elements.put(CellPath::from_ordered([2; 16]), ended());
+        elements.put(CellPath::from_ordered([3; 16]), Cell::live(1, *b""));
+        elements.put(CellPath::from_ordered([4; 16]), Cell::deleted(1, 9));
+        elements.put(CellPath::from_ordered([5; 16]), Cell::live(1, *b"a"));
+        entries.put(entry(b"k"), number(5));
+        entries.put(entry(b""), number(-1));
+        entries.put(entry(b"gone"), Cell::deleted(1, 9));
+        row.put_multi(list, elements);
+        row.put_multi(map, entries);
+        let mut dead = Row { liveness: Some(Liveness::at(1)), ..Row::default() };
+        for column in [list, map] {
+            let mut multi = MultiCell::default();
+            multi.put(entry(b"gone"), Cell::deleted(1, 9));
+            dead.put_multi(column, multi);
+        }
+        let string = |text: &str| Value::Text(text.into());
+        let values = [Value::Int(1), string("b"), Value::Int(3), string("d")];
+        let key = RowKey::from_values(&schema, &values).unwrap();
+        let read = |row: &Row| {
+            let partition = Rc::new(key.partition.clone());
+            let content = LiveContent::Row { key: &key.clustering, row };
+            let live = LiveRows { partition: &partition, content, static_row: None };
+            let values = RowValues::of(schema.clone(), key.clone(), live, NOW_SECONDS).unwrap();
+            ["l", "m"].map(|name| values.value(name).unwrap())
+        };
+        let texts = ["z", "", "a"].map(string);
+        let pairs = [("", -1), ("k", 5)].map(|(key, value)| (string(key), Value::Int(value)));
+        let wanted = [Value::List(texts.to_vec()), Value::Map(pairs.to_vec())];
+        assert_eq!(read(&row), wanted.map(Some));
+        assert_eq!(read(&dead), [None, None]);
+    }
 }

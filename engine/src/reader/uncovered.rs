@@ -158,6 +158,53 @@ mod tests {
         assert_eq!(pass(Some(5), body), wanted);
     }
 
+    /// Of two deletions of one time the one whose grace ends later is kept, and what covers a
+    /// partition has no part in the next one.
+    #[test]
+    fn a_deletion_covers_its_own_partition_and_one_of_its_time_that_is_not_stronger() {
+        let mut uncovered = Uncovered::default();
+        let start = |name: &str, deletion: Option<i64>| Fragment::PartitionStart {
+            key: Rc::new(PartitionKey::from_bytes(name)),
+            deletion: deletion.map(at),
+        };
+        let ranged = |byte: u8, deletion_time| Fragment::RangeTombstoneChange {
+            position: Position::before(key(byte)),
+            tombstone: Some(Tombstone { timestamp: 5, deletion_time }),
+        };
+        let old = || row_at(4, row(5, 5, None));
+        let statics = || Fragment::StaticRow(row(5, 5, None));
+        let all = [
+            (start("a", Some(5)), true),
+            (statics(), false),
+            (ranged(1, 6), false),
+            (ranged(2, 7), false),
+            (ranged(3, 8), true),
+            (old(), false),
+            (row_at(5, row(6, 6, None)), true),
+            (change(6, None), true),
+            (Fragment::PartitionEnd, true),
+            (start("b", None), true),
+            (statics(), true),
+            (old(), true),
+            (ranged(5, 1), true),
+            (row_at(6, row(5, 5, None)), false),
+            (change(7, None), true),
+            (row_at(8, row(1, 1, None)), true),
+            (Fragment::PartitionEnd, true),
+            (start("c", Some(4)), true),
+            (statics(), true),
+            (ranged(1, 1), true),
+            (old(), false),
+            (change(7, None), true),
+            (row_at(8, row(4, 4, None)), false),
+            (Fragment::PartitionEnd, true),
+        ];
+        for (number, (fragment, is_left)) in all.into_iter().enumerate() {
+            let wanted = is_left.then(|| fragment.clone());
+            assert_eq!(uncovered.pass(fragment), wanted, "fragment {number}");
+        }
+    }
+
     /// What is written as it is, without a copy, is what would be left of a copy.
     #[test]
     fn a_row_is_left_as_it_is_where_passing_it_changes_nothing() {

@@ -96,3 +96,92 @@ impl FromStr for Capacity {
         number.checked_mul(unit).map(Capacity::Bytes).ok_or_else(wanted)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::{Request, TraceBuilder};
+
+    fn trace(entries: u64) -> Trace {
+        let mut builder = TraceBuilder::default();
+        for id in 0..entries {
+            let request = Request { id, size_bytes: 1, kind: 0, is_hit: false, time_us: 0 };
+            builder.push(request).unwrap();
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn a_capacity_is_read_in_every_unit_and_letter_case() {
+        for (text, wanted) in [
+            ("1", Capacity::Entries(1)),
+            (" 7 entries ", Capacity::Entries(7)),
+            ("7Entries", Capacity::Entries(7)),
+            ("4294967295", Capacity::Entries(u32::MAX)),
+            ("5b", Capacity::Bytes(5)),
+            ("5 Bytes", Capacity::Bytes(5)),
+            ("3k", Capacity::Bytes(3 << 10)),
+            ("3 KiB", Capacity::Bytes(3 << 10)),
+            ("2M", Capacity::Bytes(2 << 20)),
+            ("2mib", Capacity::Bytes(2 << 20)),
+            ("1 G", Capacity::Bytes(1 << 30)),
+            ("17179869183 GiB", Capacity::Bytes(u64::MAX - (1 << 30) + 1)),
+            ("0.5%", Capacity::Percent(0.5)),
+            (" 100 % ", Capacity::Percent(100.0)),
+        ] {
+            assert_eq!(text.parse::<Capacity>().unwrap(), wanted, "{text}");
+        }
+        for text in [
+            "4294967296",
+            "17179869184 GiB",
+            "18446744073709551616 b",
+            "1.5 MiB",
+            "1 MB",
+            "MiB",
+            "%",
+            "100.1%",
+            "-1%",
+            "nan%",
+            "inf%",
+        ] {
+            assert!(text.parse::<Capacity>().is_err(), "{text}");
+        }
+        for shown in ["7 entries", "5 bytes"] {
+            assert_eq!(shown.parse::<Capacity>().unwrap().to_string(), shown);
+        }
+        assert_eq!(Capacity::Percent(1.5).to_string(), "1.5 %");
+    }
+
+    #[test]
+    fn a_replay_has_one_entry_or_byte_at_least_and_so_many_entries_at_most() {
+        let most = ENTRIES_MAX as u32;
+        let three = trace(3);
+        for (capacity, wanted) in [
+            (Capacity::Entries(1), Some(Capacity::Entries(1))),
+            (Capacity::Entries(most), Some(Capacity::Entries(most))),
+            (Capacity::Entries(most + 1), None),
+            (Capacity::Entries(0), None),
+            (Capacity::Bytes(0), None),
+            (Capacity::Bytes(1), Some(Capacity::Bytes(1))),
+            (Capacity::Bytes(u64::MAX), Some(Capacity::Bytes(u64::MAX))),
+            (Capacity::Percent(0.001), Some(Capacity::Entries(1))),
+            (Capacity::Percent(50.0), Some(Capacity::Entries(1))),
+            (Capacity::Percent(70.0), Some(Capacity::Entries(2))),
+            (Capacity::Percent(100.0), Some(Capacity::Entries(3))),
+        ] {
+            assert_eq!(capacity.resolve(&three).ok(), wanted, "{capacity}");
+        }
+        let all = Capacity::Percent(100.0).resolve(&trace(0));
+        assert_eq!(all.unwrap(), Capacity::Entries(1), "of no entries");
+    }
+
+    #[test]
+    fn a_curve_has_points_however_few_entries_there_are() {
+        for (entries, points) in
+            [(0, &[1][..]), (1, &[1]), (2, &[1]), (10, &[1, 2, 5]), (30, &[1, 3, 6, 15])]
+        {
+            let wanted: Vec<Capacity> = points.iter().copied().map(Capacity::Entries).collect();
+            assert_eq!(Capacity::curve(&trace(entries)), wanted, "{entries}");
+        }
+    }
+}

@@ -45,3 +45,55 @@ pub(super) fn run(trace: &Trace, entries: u32, cancelled: &AtomicBool) -> Option
     }
     Some(outcome)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Random;
+    use crate::trace::{Request, TraceBuilder};
+
+    fn trace(ids: &[u64]) -> Trace {
+        let mut builder = TraceBuilder::default();
+        for id in ids {
+            let request = Request { id: *id, size_bytes: 1, kind: 0, is_hit: false, time_us: 0 };
+            builder.push(request).unwrap();
+        }
+        builder.finish()
+    }
+
+    /// The most hits that there are from here on, whichever victims are chosen.
+    fn most_hits(ids: &[u64], entries: usize, residents: &[u64]) -> u64 {
+        let Some((id, rest)) = ids.split_first() else { return 0 };
+        if residents.contains(id) {
+            return 1 + most_hits(rest, entries, residents);
+        }
+        let mut full = residents.to_vec();
+        full.push(*id);
+        if full.len() <= entries {
+            return most_hits(rest, entries, &full);
+        }
+        let without = |at: usize| {
+            let mut kept = full.clone();
+            kept.remove(at);
+            most_hits(rest, entries, &kept)
+        };
+        (0..residents.len()).map(without).max().expect("a cache holds one entry at least")
+    }
+
+    #[test]
+    fn it_is_the_best_of_all_choices_of_victims() {
+        let mut random = Random::new(17);
+        for _ in 0..60 {
+            let ids: Vec<u64> = (0..11).map(|_| random.below(5)).collect();
+            let reads = trace(&ids);
+            for entries in [1, 2, 3, 5] {
+                let outcome = run(&reads, entries, &AtomicBool::new(false)).unwrap();
+                let wanted = most_hits(&ids, entries as usize, &[]);
+                assert_eq!(outcome.hits, wanted, "{ids:?} in {entries}");
+                let misses = outcome.requests - outcome.hits;
+                let left = u64::from(entries.min(reads.entry_count()));
+                assert_eq!((outcome.requests, outcome.evictions), (11, misses - left), "{ids:?}");
+            }
+        }
+    }
+}

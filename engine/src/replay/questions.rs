@@ -398,3 +398,69 @@ impl Answers {
         Run { name, version, yes, answers_hash: hash, counters }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::plugin::tests::guest::{load_shedding, plan_of};
+    use crate::plugin::{HostOptions, PolicyHost};
+    use crate::policy::FailureKind;
+
+    #[test]
+    fn a_component_that_answers_otherwise_the_second_time_does_not_pass() {
+        let options = HostOptions { instances_max: 1, ..HostOptions::default() };
+        let host = PolicyHost::new(options).unwrap();
+        let compiled = host.compile("p", &load_shedding(&plan_of(&[], 4))).unwrap();
+        // What the two runs answer, and whether that is the same.
+        for (answers, is_same) in [
+            ([[true, false], [true, false]], true),
+            ([[true, false], [false, true]], false),
+            ([[true, true], [true, false]], false),
+        ] {
+            let runs = Cell::new(0_usize);
+            let tried = twice(&compiled, &[], planned, |_| {
+                let mut run = Answers::default();
+                answers[runs.replace(runs.get() + 1)].iter().for_each(|yes| run.add(*yes));
+                let counters =
+                    InstanceCounters { calls: 2, fuel: 7, ..InstanceCounters::default() };
+                Ok(run.run("mine", "9", counters))
+            });
+            let trial = tried.unwrap();
+            assert_eq!((runs.get(), trial.is_passed()), (2, is_same), "{answers:?}");
+            assert_eq!((trial.name.as_str(), trial.version.as_str()), ("mine", "9"));
+            let texts: Vec<&str> = trial.findings.iter().map(|found| &*found.text).collect();
+            let yes = answers[0].iter().filter(|yes| **yes).count() as u64;
+            let same = if is_same { "give the same answers" } else { "gave different answers" };
+            let same = format!("two runs with one seed {same}");
+            assert_eq!(texts, [&*planned(yes), &*same, "3 instructions a call, of 20000"]);
+        }
+        let failure = || PolicyFailure {
+            kind: FailureKind::Fuel,
+            message: "too much".to_owned(),
+            backtrace: Vec::new(),
+        };
+        let told = twice(&compiled, &[], planned, |_| Err(failure())).unwrap_err();
+        assert!(told.to_string().contains("fuel: too much"), "{told}");
+    }
+
+    /// What a trial merges is what the policy is asked about next.
+    #[test]
+    fn merged_sstables_are_one_that_has_all_of_them() {
+        let all: Vec<SstableFacts> = (1..=4).map(|number| flushed(number, 10 * number)).collect();
+        let wanted = |inputs: &[u64]| WantedMerge {
+            inputs: inputs.to_vec(),
+            level: 3,
+            split_bytes: 0,
+            is_incremental: false,
+        };
+        let mut sstables = all.clone();
+        merge(&mut sstables, &wanted(&[4, 2]), 9);
+        let merged = SstableFacts { number: 9, run: 9, level: 3, ..flushed(2, 20 + 40) };
+        assert_eq!(sstables, [all[0], all[2], merged]);
+        let before = sstables.clone();
+        merge(&mut sstables, &wanted(&[2, 77]), 10);
+        assert_eq!(sstables, before, "there are none of these");
+    }
+}

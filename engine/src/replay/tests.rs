@@ -86,6 +86,127 @@ fn an_entry_as_large_as_the_cache_is_taken_in_and_a_larger_one_is_not() {
 }
 
 #[test]
+fn an_entry_that_outgrows_the_cache_is_a_hit_and_leaves_it() {
+    let clock = SimulatedClock::new(0);
+    for ahead in [1, 4] {
+        // 1 2 | 1 hits, and puts 2 out, then itself | 2 | 1 passes by | 2 hits
+        let reads = trace(&[(1, 10), (2, 10), (1, 50), (2, 10), (1, 50), (2, 10)]);
+        let settings = Settings { ahead, ..Settings::new(Capacity::Bytes(30)) };
+        let outcome = Candidate::Lru.run(&reads, &settings, &*clock, &AtomicBool::new(false));
+        let lru = outcome.unwrap().unwrap();
+        assert_eq!((lru.hits, lru.hit_bytes, lru.evictions), (2, 60, 2), "{ahead} ahead");
+        assert_eq!((lru.invalid_victims, lru.shortfalls), (0, 0), "{ahead} ahead");
+    }
+}
+
+/// Names these slots, whatever there is.
+struct Stubborn(Vec<Slot>);
+
+impl EvictionPolicy for Stubborn {
+    fn name(&self) -> &str {
+        "stubborn"
+    }
+
+    fn version(&self) -> &str {
+        "1"
+    }
+
+    fn apply(
+        &mut self,
+        _: &[u64],
+        _: &[u64],
+        want_entries: u32,
+        _: u64,
+        victims: &mut Vec<Slot>,
+    ) -> Result<(), PolicyFailure> {
+        if want_entries > 0 {
+            victims.extend_from_slice(&self.0);
+        }
+        Ok(())
+    }
+
+    fn drain_order(&mut self, _: u32, _: u32, _: &mut Vec<Slot>) -> Result<(), PolicyFailure> {
+        Ok(())
+    }
+
+    fn resize(&mut self, _: u64, _: u32) -> Result<(), PolicyFailure> {
+        Ok(())
+    }
+}
+
+#[test]
+fn where_a_policy_names_nobody_that_is_there_slot_after_slot_leaves_and_it_is_counted() {
+    let reads = trace(&[1, 2, 3, 4, 2, 5, 6, 5].map(|id| (id, 1)));
+    let clock = SimulatedClock::new(0);
+    let settings = Settings { ahead: 4, ..Settings::new(Capacity::Entries(3)) };
+    // 1, 2 and 3 fill slots 0 to 2; from then on whoever is missed wants room.
+    for (named, invalid_victims, shortfalls, hits) in [
+        // 1, 2, 3 leave, the 2 after it was read again.
+        (vec![], 0, 3, 2),
+        (vec![7, Slot::MAX], 6, 3, 2),
+        // One slot serves all: 5 puts 4 out, 6 puts 5 out, 5 puts 6 out.
+        (vec![0], 0, 0, 1),
+        (vec![0, 0, 9], 8, 0, 1),
+        (vec![1], 0, 0, 0),
+        // 3 leaves for 5, which was to leave after 4 when it is read again, and stays.
+        (vec![0, 2], 0, 0, 2),
+    ] {
+        let told = format!("{named:?}");
+        let mut policy = Stubborn(named);
+        let outcome = run_policy(&mut policy, &reads, &settings, &*clock).unwrap();
+        let found = (outcome.invalid_victims, outcome.shortfalls, outcome.hits);
+        assert_eq!(found, (invalid_victims, shortfalls, hits), "{told}");
+        let misses = outcome.requests - outcome.hits;
+        assert_eq!(outcome.evictions, misses - 3, "{told}");
+    }
+}
+
+#[test]
+fn a_native_policy_is_found_by_its_name_and_the_optimum_is_none_of_bytes() {
+    for name in NATIVE_NAMES {
+        assert_eq!(Candidate::native(name).unwrap().name(), name);
+    }
+    for name in ["", "LRU", "lru ", "lru2", "sieve"] {
+        assert!(Candidate::native(name).is_none(), "{name}");
+    }
+    let (reads, clock) = (trace(&[(1, 10), (2, 10)]), SimulatedClock::new(0));
+    let run = |capacity| {
+        let settings = Settings::new(capacity);
+        Candidate::Optimal.run(&reads, &settings, &*clock, &AtomicBool::new(false))
+    };
+    let told = run(Capacity::Bytes(20)).unwrap_err().to_string();
+    assert!(told.contains("known for entries only"), "{told}");
+    assert_eq!(run(Capacity::Percent(100.0)).unwrap().unwrap().requests, 2);
+    assert!(run(Capacity::Entries(0)).is_err());
+}
+
+#[test]
+fn a_component_is_told_how_large_the_cache_is() {
+    // Five entries, of 10 to 50 bytes.
+    let reads = trace(&[(1, 10), (2, 20), (3, 30), (4, 40), (5, 50), (1, 10)]);
+    let clock = SimulatedClock::new(0);
+    for (capacity, bytes, slots) in [
+        (Capacity::Entries(2), 2, 2),
+        (Capacity::Percent(60.0), 3, 3),
+        // As many as the smallest would fill it, at most all that there are, at least one.
+        (Capacity::Bytes(39), 39, 3),
+        (Capacity::Bytes(1000), 1000, 5),
+        (Capacity::Bytes(9), 9, 1),
+    ] {
+        let resize = format!(
+            "(if (i64.ne (local.get 0) (i64.const {bytes})) (then unreachable))
+             (if (i32.ne (local.get 1) (i32.const {slots})) (then unreachable))"
+        );
+        let compiled = loaded(&Guest { resize, ..Guest::default() }.component());
+        let candidate = Candidate::Component { compiled, params: Vec::new() };
+        let settings = Settings::new(capacity);
+        let ended = candidate.run(&reads, &settings, &*clock, &AtomicBool::new(false));
+        let outcome = ended.unwrap().unwrap();
+        assert_eq!((outcome.requests, outcome.invalid_victims), (6, 0), "{capacity}");
+    }
+}
+
+#[test]
 fn capacities_are_read_and_resolved() {
     let reads = made("loop:ids=2000,requests=4000");
     for (text, wanted) in [

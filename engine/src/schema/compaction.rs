@@ -369,4 +369,41 @@ mod tests {
             assert_eq!(WindowUnit::of_name(&unit.name().to_lowercase()), Some(unit));
         }
     }
+
+    #[test]
+    fn each_strategy_and_each_unit_is_found_by_every_form_of_its_name() {
+        for (class, name, initials) in [
+            (CompactionClass::SizeTiered, "SizeTiered", "STCS"),
+            (CompactionClass::Leveled, "Leveled", "LCS"),
+            (CompactionClass::TimeWindow, "TimeWindow", "TWCS"),
+            (CompactionClass::Incremental, "Incremental", "ICS"),
+        ] {
+            let full = format!("{name}CompactionStrategy");
+            assert_eq!(class.class(), full);
+            let package = format!("org.apache.cassandra.db.compaction.{full}");
+            for known in [name, initials, &full, &package] {
+                for known in [known.to_owned(), known.to_lowercase(), known.to_uppercase()] {
+                    assert_eq!(CompactionClass::of_class(&known), Some(class), "{known}");
+                    // A name that only begins so, or ends so, is another one.
+                    assert_eq!(CompactionClass::of_class(&format!("{known}2")), None, "{known}");
+                    assert_eq!(CompactionClass::of_class(&format!("{known}.")), None, "{known}");
+                }
+            }
+        }
+        for (unit, name) in [
+            (WindowUnit::Minutes, "MINUTES"),
+            (WindowUnit::Hours, "HOURS"),
+            (WindowUnit::Days, "DAYS"),
+        ] {
+            assert_eq!(unit.name(), name);
+            for known in [name, &name.to_lowercase()] {
+                assert_eq!(WindowUnit::of_name(known), Some(unit), "{known}");
+            }
+            assert_eq!(WindowUnit::of_name(&name[..name.len() - 1]), None, "{name}");
+        }
+        for unknown in ["", "S", "CS", "MONTHS", "Strategy"] {
+            assert_eq!(CompactionClass::of_class(unknown), None, "{unknown}");
+            assert_eq!(WindowUnit::of_name(unknown), None, "{unknown}");
+        }
+    }
 }

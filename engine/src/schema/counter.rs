@@ -218,4 +218,57 @@ mod tests {
         assert_eq!(total(&merge(&delta, &a).unwrap()), Some(31));
         assert_eq!(merge(&a, &[1, 2, 3]), None);
     }
+
+    /// Copies of what another node counted, what this node counted as deltas, and states that one
+    /// node leads.
+    #[test]
+    fn of_two_states_of_a_node_the_one_that_may_say_more_stands_and_then_the_newer_one() {
+        let remote = |clock, count| context(&[], &[(1, clock, count)]);
+        let local = |clock, count| context(&[0], &[(1, clock, count)]);
+        let global = |clock, count| context(&[GLOBAL], &[(1, clock, count)]);
+        for (one, other, wanted) in [
+            // Whatever clocks and counts say.
+            (remote(9, 90), local(1, 5), local(1, 5)),
+            (remote(9, 90), global(1, 5), global(1, 5)),
+            (local(9, 90), global(1, 5), global(1, 5)),
+            (remote(1, 90), remote(2, 5), remote(2, 5)),
+            (remote(2, 5), remote(2, 6), remote(2, 6)),
+            (global(1, 90), global(2, 5), global(2, 5)),
+            (global(2, 5), global(2, 6), global(2, 6)),
+            (local(1, 5), local(2, -7), local(3, -2)),
+        ] {
+            for (a, b) in [(&one, &other), (&other, &one)] {
+                assert_eq!(merge(a, b).as_ref(), Some(&wanted), "{a:?}, {b:?}");
+            }
+        }
+        // Each shard is of its own kind, wherever it stands.
+        let mixed = context(&[GLOBAL + 1, 2], &[(1, 1, 10), (2, 1, 200), (3, 1, 3000)]);
+        assert_eq!(merge(&mixed, &context(&[], &[])), Some(mixed.clone()));
+        let twice = context(&[GLOBAL + 1, 2], &[(1, 1, 10), (2, 1, 200), (3, 2, 6000)]);
+        assert_eq!(merge(&mixed, &mixed), Some(twice));
+        assert_eq!(total(&mixed), Some(3210));
+    }
+
+    #[test]
+    fn a_node_counts_up_to_both_ends_of_a_bigint_and_no_further() {
+        let ours = [1; 16];
+        for (end, over) in [(i64::MAX, 1), (i64::MIN, -1)] {
+            let at_end = counted(&[], ours, 1, end).unwrap();
+            assert_eq!(total(&at_end), Some(end));
+            assert_eq!(counted(&at_end, ours, 2, over), None, "{end}");
+            let back = counted(&at_end, ours, 2, -over).unwrap();
+            assert_eq!(total(&merge(&at_end, &back).unwrap()), Some(end - over));
+            // The sum of all is there already, though this node has counted nothing.
+            let other = context(&[GLOBAL], &[(9, 5, end)]);
+            assert_eq!(counted(&other, ours, 2, over), None, "{end}");
+            let own = counted(&other, ours, 2, -over).unwrap();
+            assert_eq!(total(&merge(&other, &own).unwrap()), Some(end - over));
+            // The sum of all has room, and the count of this node has none.
+            let both = context(&[GLOBAL, GLOBAL + 1], &[(1, 5, end), (9, 5, -over)]);
+            assert_eq!(counted(&both, ours, 6, over), None, "{end}");
+        }
+        // Behind the last clock there is none.
+        let last = context(&[GLOBAL], &[(1, i64::MAX, 3)]);
+        assert_eq!(counted(&last, ours, 6, 1), None);
+    }
 }

@@ -520,4 +520,61 @@ mod tests {
         // Texts have one form, and are not even taken apart.
         assert_eq!(PartitionKey::from_bytes(*b"\0").as_inserted(&table(2)).unwrap(), None);
     }
+
+    #[test]
+    fn partitions_share_limits_by_the_column_that_says_so() {
+        let mut schema = table(3);
+        // The order of the key is not that of the table.
+        schema.columns.swap(0, 2);
+        let key = PartitionKey::from_values(&schema, &[text(1), text(2), text(3)]).unwrap();
+        let cut = PartitionKey::from_bytes(*b"\0");
+        for key in [&key, &cut] {
+            assert_eq!(key.rate_token(&schema).unwrap(), key.token(), "each by itself");
+        }
+        for (column, bytes) in [("p0", 1), ("p1", 2), ("p2", 3)] {
+            schema.options.rate_limit_by = Some(column.into());
+            let wanted = Token::of("x".repeat(bytes).as_bytes());
+            assert_eq!(key.rate_token(&schema).unwrap(), wanted, "{column}");
+            let mut values = [text(4), text(5), text(6)];
+            let place = bytes - 1;
+            values[place] = text(bytes);
+            let other = PartitionKey::from_values(&schema, &values).unwrap();
+            assert_eq!(other.rate_token(&schema).unwrap(), wanted, "{column} of another partition");
+            assert!(cut.rate_token(&schema).is_err(), "it is no key");
+        }
+        let mut one = table(1);
+        one.options.rate_limit_by = Some("p0".into());
+        let key = PartitionKey::from_values(&one, &[text(9)]).unwrap();
+        assert_eq!(key.rate_token(&one).unwrap(), key.token());
+    }
+
+    #[test]
+    fn keys_of_other_columns_are_refused_with_what_is_wrong() {
+        let two = table(2);
+        let partition = |values: &[Value]| PartitionKey::from_values(&two, values).map(drop);
+        let clustering = |values: &[Value]| ClusteringKey::from_values(&two, values).map(drop);
+        let int = || Value::Int(1);
+        let many = || [text(1), text(1), text(1)];
+        for (made, wanted) in [
+            (partition(&[text(1)]), "the partition key of t has 2 columns, 1 values given"),
+            (partition(&many()), "3 values for 2 key columns of t"),
+            (partition(&[text(1), int()]), "column 'p1' is text, the value 1 is int"),
+            (clustering(&many()), "3 values for 1 key columns of t"),
+            (clustering(&[int()]), "column 'c' is text, the value 1 is int"),
+            (
+                partition(&[text(1), text(usize::from(u16::MAX) + 1)]),
+                "a partition-key value is over 65,535 bytes",
+            ),
+            (PartitionKey::of_values(&[text(0)]).map(drop), "the partition key may not be empty"),
+        ] {
+            let told = made.unwrap_err().to_string();
+            assert!(told.contains(wanted), "{told}, and not: {wanted}");
+        }
+        let stored: [&[u8]; 2] = [b"a", b"b"];
+        let told = ClusteringKey::from_stored(&two, stored).unwrap_err().to_string();
+        assert!(told.contains("too many clustering values for t"), "{told}");
+        // A key may have fewer values than there are columns: it is a prefix then.
+        assert!(clustering(&[]).is_ok());
+        assert!(ClusteringKey::from_stored(&two, []).unwrap().is_empty());
+    }
 }

@@ -431,4 +431,60 @@ mod tests {
             assert!(error.contains(wanted), "{error}, and not: {wanted}");
         }
     }
+
+    #[test]
+    fn columns_that_were_dropped_are_seen_only_by_who_asks_for_them() {
+        let mut table = schema();
+        let order = ClusteringOrder::Descending;
+        let kind = ColumnKind::ClusteringKey { position: 1, order };
+        table.columns.push(Column { name: "d".into(), ty: DataType::Int, kind });
+        assert!(table.has_static_columns());
+        for (dropped, was_static) in [(2, true), (3, false)] {
+            let before = table.clone();
+            table.columns[dropped].kind = ColumnKind::Dropped { was_static };
+            table.drops = vec![ColumnDrop { column: ColumnId(dropped as u16), at: 7 }];
+            table.validate().unwrap();
+            let name = before.columns[dropped].name.clone();
+            assert!(table.find(&name).is_none() && before.find(&name).is_some(), "{name}");
+            let found = table.find_also_dropped(&name).map(|(id, _)| usize::from(id.0));
+            assert_eq!(found, Some(dropped));
+            assert_eq!(table.has_static_columns(), !was_static, "{name}");
+            let left: Vec<usize> = (0..5).filter(|id| *id != dropped).collect();
+            let ids: Vec<usize> = table.ids().map(|id| usize::from(id.0)).collect();
+            assert_eq!(ids, left);
+            let names = |ids: &[usize]| -> Vec<String> {
+                ids.iter().map(|id| before.columns[*id].name.clone()).collect()
+            };
+            let present: Vec<String> =
+                table.present_columns().map(|column| column.name.clone()).collect();
+            assert_eq!(present, names(&left));
+            table = before;
+        }
+        // Only values of the clustering key behind its first may be missing, where any may.
+        for may in [false, true] {
+            table.options.has_partial_keys = may;
+            let lacks: Vec<bool> = table.ids().map(|id| table.may_lack(id)).collect();
+            assert_eq!(lacks, [false, false, false, false, may]);
+        }
+        let orders: Vec<ClusteringOrder> =
+            table.columns.iter().map(Column::clustering_order).collect();
+        assert_eq!(orders[1..4], [ClusteringOrder::Ascending; 3]);
+        assert_eq!(orders[4], order);
+    }
+
+    #[test]
+    fn a_table_is_named_in_files_by_its_number_in_hex() {
+        for (number, hex) in [
+            (0, "00000000000000000000000000000000"),
+            (0xab, "000000000000000000000000000000ab"),
+            (u128::MAX, "ffffffffffffffffffffffffffffffff"),
+        ] {
+            let json = serde_json::to_string(&TableId(number)).unwrap();
+            assert_eq!(json, format!("\"{hex}\""));
+            assert_eq!(serde_json::from_str::<TableId>(&json).unwrap(), TableId(number));
+        }
+        for wrong in ["\"\"", "\"xy\"", "\"100000000000000000000000000000000\"", "7"] {
+            assert!(serde_json::from_str::<TableId>(wrong).is_err(), "{wrong}");
+        }
+    }
 }

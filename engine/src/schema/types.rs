@@ -333,6 +333,7 @@ impl DataType {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::Value;
 
     fn address() -> DataType {
         let tags = DataType::set_of(DataType::Text).frozen();
@@ -416,5 +417,134 @@ mod tests {
         assert!(!DataType::list_of(DataType::Int).is_key_type());
         assert!(DataType::list_of(DataType::Int).frozen().is_key_type());
         assert!(!DataType::list_of(DataType::Duration).frozen().is_key_type());
+    }
+
+    /// A value of each type without parameters, and a decimal.
+    fn scalars() -> Vec<(DataType, Value)> {
+        vec![
+            (DataType::Boolean, Value::Boolean(true)),
+            (DataType::TinyInt, Value::TinyInt(1)),
+            (DataType::SmallInt, Value::SmallInt(1)),
+            (DataType::Int, Value::Int(1)),
+            (DataType::BigInt, Value::BigInt(1)),
+            (DataType::Float, Value::Float(1.0)),
+            (DataType::Double, Value::Double(1.0)),
+            (
+                DataType::Decimal { precision: 5, scale: 2 },
+                Value::Decimal { unscaled: 100, scale: 2 },
+            ),
+            (DataType::Varint, Value::Varint(vec![1])),
+            (DataType::Text, Value::Text("1".into())),
+            (DataType::Blob, Value::Blob(vec![1])),
+            (DataType::Date, Value::Date(1)),
+            (DataType::Time, Value::Time(1)),
+            (DataType::Timestamp, Value::Timestamp(1)),
+            (DataType::Duration, Value::Duration { months: 1, days: 1, nanoseconds: 1 }),
+            (DataType::Uuid, Value::Uuid([1; 16])),
+            (DataType::TimeUuid, Value::TimeUuid([1; 16])),
+            (DataType::Inet, Value::Inet([1, 1, 1, 1].into())),
+            (DataType::Counter, Value::Counter(1)),
+        ]
+    }
+
+    #[test]
+    fn a_value_fits_its_own_type_alone_and_says_its_name() {
+        let all = scalars();
+        for (at, (own, value)) in all.iter().enumerate() {
+            let name = own.sql_name();
+            assert_eq!(name.split('(').next(), Some(value.type_name()));
+            for (other, (ty, _)) in all.iter().enumerate() {
+                let wanted = at == other;
+                let case = format!("{name} in {}", ty.sql_name());
+                assert_eq!(value.fits(ty), wanted, "{case}");
+                let list = Value::List(vec![value.clone()]);
+                assert_eq!(list.fits(&DataType::list_of(ty.clone())), wanted, "{case}");
+                assert_eq!(list.fits(&DataType::list_of(ty.clone()).frozen()), wanted, "{case}");
+                let set = Value::Set(vec![value.clone()]);
+                assert_eq!(set.fits(&DataType::set_of(ty.clone())), wanted, "{case}");
+                assert!(!list.fits(&DataType::set_of(ty.clone())), "{case}");
+                assert!(!set.fits(&DataType::list_of(ty.clone())), "{case}");
+                let fields = Value::Tuple(vec![None, Some(value.clone())]);
+                let tuple = DataType::tuple_of([DataType::Int, ty.clone()]);
+                assert_eq!(fields.fits(&tuple), wanted, "{case}");
+                assert!(!Value::Tuple(vec![None]).fits(&tuple), "a field is missing");
+            }
+        }
+    }
+
+    /// What holds a type, in each way that a type may.
+    fn within() -> [fn(DataType) -> DataType; 8] {
+        [
+            |ty| ty,
+            DataType::frozen,
+            DataType::list_of,
+            DataType::set_of,
+            |ty| DataType::map_of(ty, DataType::Int),
+            |ty| DataType::map_of(DataType::Int, ty),
+            |ty| DataType::tuple_of([DataType::Int, ty]),
+            |ty| {
+                let fields = [("a".to_owned(), DataType::Int), ("b".to_owned(), ty)];
+                DataType::User(Box::new(UserType::new("fx", "outer", fields)))
+            },
+        ]
+    }
+
+    #[test]
+    fn a_type_has_what_is_in_it_at_any_depth() {
+        for outer in within() {
+            for inner in within() {
+                let ty = outer(inner(address()));
+                assert!(ty.uses("fx", "addr"), "{ty:?}");
+                for (keyspace, name) in [("fx", "add"), ("fx", "addrs"), ("f", "addr")] {
+                    assert!(!ty.uses(keyspace, name), "{ty:?} and {keyspace}.{name}");
+                }
+                for (leaf, _) in scalars() {
+                    let has_order = !matches!(leaf, DataType::Duration | DataType::Counter);
+                    let has_forms = matches!(
+                        leaf,
+                        DataType::Decimal { .. }
+                            | DataType::Float
+                            | DataType::Double
+                            | DataType::Inet
+                    );
+                    let ty = outer(inner(leaf));
+                    let found = (ty.has_order(), ty.has_several_forms(), ty.uses("fx", "addr"));
+                    assert_eq!(found, (has_order, has_forms, false), "{ty:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_type_that_is_refused_names_the_rule_that_it_breaks() {
+        let user = |names: Vec<String>| {
+            let fields = names.into_iter().map(|name| (name, DataType::Int));
+            DataType::User(Box::new(UserType::new("k", "u", fields)))
+        };
+        let field = |name: &str| name.to_owned();
+        let many = (0..=i16::MAX as usize).map(|at| format!("f{at}")).collect();
+        let deep = (0..=TYPE_DEPTH_MAX).fold(DataType::Int, |ty, _| DataType::list_of(ty));
+        let order = "elements of sets and keys of maps need an order";
+        let refused = [
+            (DataType::Frozen(Box::new(DataType::Int)), "only a column's collection or user"),
+            (DataType::set_of(DataType::Duration), order),
+            (DataType::map_of(DataType::Duration, DataType::Int), order),
+            (DataType::list_of(DataType::Counter), "type counter: a counter stands by itself"),
+            (DataType::tuple_of([]), "type tuple<>: it has no fields"),
+            (user(Vec::new()), "type k.u: it has no fields"),
+            (user(many), "type k.u: it has over 32,767 fields"),
+            (user(vec![field("a"), field("b"), field("a")]), "field 'a' is there twice"),
+            (user(vec![field("a"), field("")]), "field '' is there twice or has no name"),
+            (DataType::Decimal { precision: 77, scale: 3 }, "type decimal(77, 3): a decimal has"),
+            (deep, "a type has over 16 levels"),
+        ];
+        for (ty, wanted) in refused {
+            let told = ty.validate().unwrap_err().to_string();
+            assert!(told.contains(wanted), "{told}, and not: {wanted}");
+        }
+        // Values of a map need none.
+        DataType::map_of(DataType::Int, DataType::Duration).validate().unwrap();
+        user(vec![field("a"), field("A")]).validate().unwrap();
+        DataType::Counter.validate().unwrap();
     }
 }

@@ -738,4 +738,54 @@ mod tests {
         let map = Value::map_of(&DataType::Text, entries).unwrap();
         assert_eq!(map, Value::Map(vec![(text("a"), Value::Int(2)), (text("b"), Value::Int(3))]));
     }
+
+    #[test]
+    fn a_value_is_shown_as_messages_have_it() {
+        let decimal = Value::Decimal { unscaled: -15, scale: 1 };
+        let (x, y) = (Value::Text("x".into()), Value::Text("y".into()));
+        let entries = vec![(Value::Int(1), x.clone()), (Value::Int(2), y.clone())];
+        for (value, wanted) in [
+            (Value::Boolean(false), "false"),
+            (Value::TinyInt(-1), "-1"),
+            (Value::SmallInt(-2), "-2"),
+            (Value::Int(-3), "-3"),
+            (Value::BigInt(i64::MIN), "-9223372036854775808"),
+            (Value::Float(0.5), "0.5"),
+            (Value::Double(-0.25), "-0.25"),
+            (decimal, "-15e-1"),
+            (Value::Varint(vec![0xff]), "-1"),
+            (Value::Blob(vec![1, 0xff]), "0x01ff"),
+            (Value::Date(-1), "date day -1"),
+            (Value::Time(5), "time 5 ns"),
+            (Value::Timestamp(-1), "timestamp -1 ms"),
+            (Value::Duration { months: -1, days: 2, nanoseconds: 3 }, "-1mo2d3ns"),
+            (Value::TimeUuid([0xab; 16]), "abababab-abab-abab-abab-abababababab"),
+            (Value::Inet("::1".parse().unwrap()), "::1"),
+            (Value::Counter(7), "7"),
+            (Value::List(vec![x.clone(), y.clone()]), "['x', 'y']"),
+            (Value::Set(Vec::new()), "{}"),
+            (Value::Map(entries), "{1: 'x', 2: 'y'}"),
+            (Value::Tuple(vec![Some(x), None, Some(y)]), "('x', null, 'y')"),
+        ] {
+            assert_eq!(value.to_string(), wanted, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn a_uuid_is_read_with_its_dashes_or_without_and_in_either_case() {
+        let text = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
+        let bare = text.replace('-', "");
+        let wanted = parse_uuid(text);
+        assert!(wanted.is_some_and(|uuid| (uuid[0], uuid[15]) == (0xf8, 0xf6)));
+        for same in [bare.as_str(), &text.to_uppercase(), &bare.to_uppercase()] {
+            assert_eq!(parse_uuid(same), wanted, "{same}");
+        }
+        let (short, long) = (&text[1..], format!("0{text}"));
+        // As long as a UUID with dashes, or with as many digits as it has, and none all the same.
+        let (digits, two_dashes) = (format!("{bare}0000"), text.replacen('-', "", 2));
+        let letters = text.replace('f', "g");
+        for other in ["", short, &long, &bare[1..], &text[..35], &digits, &two_dashes, &letters] {
+            assert_eq!(parse_uuid(other), None, "{other}");
+        }
+    }
 }

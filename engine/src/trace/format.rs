@@ -443,4 +443,37 @@ mod tests {
         let newer = read_with(VERSION + 1, FLAG_HITS).unwrap_err();
         assert!(matches!(newer, Error::Unavailable(_)), "{newer}");
     }
+
+    /// A block that is under its CRC and yet none that was written so.
+    #[test]
+    fn blocks_with_whole_checksums_and_wrong_requests_are_named() {
+        let read_with = |requests: u32, payload: &[u8]| {
+            let ids_of_one_byte = block(requests, 0, 1, 0, payload);
+            read(&file(&[ids_of_one_byte, encode_end(u64::from(requests), 0)]))
+        };
+        assert_eq!(read_with(1, &[SIZED, 7, 5]).unwrap().reads()[0].size_bytes, 5);
+        assert_eq!(read_with(2, &[0, 7, SEEN, 0]).unwrap().entry_count(), 1);
+        for (requests, payload) in [
+            (1, &[][..]),
+            (1, &[0]),
+            (1, &[SEEN, 0]),
+            (1, &[0, 7, 9]),
+            (1, &[SIZED, 7]),
+            (1, &[SIZED, 7, 0x80, 0x80, 0x80, 0x80, 0x10]),
+            (1, &[TIMED, 7, 0x80]),
+            (1, &[TIMED, 7, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 0]),
+            (2, &[0, 7, SEEN, 1]),
+            (2, &[0, 7]),
+            (BLOCK_REQUESTS_MAX as u32 + 1, &[0, 7]),
+        ] {
+            let told = read_with(requests, payload).unwrap_err();
+            assert!(matches!(told, Error::Corrupt(_)), "{requests} in {payload:?}: {told}");
+        }
+        for bytes in [0, 7, 8, 15, 17] {
+            let end = block(0, 0, 0, 0, &vec![0_u8; bytes]);
+            let told = read(&file(&[end])).unwrap_err();
+            assert!(matches!(told, Error::Corrupt(_)), "an end of {bytes} bytes: {told}");
+        }
+        assert!(read(&file(&[block(0, 0, 0, 0, &[0; 16])])).unwrap().is_complete());
+    }
 }

@@ -242,4 +242,57 @@ mod tests {
             assert_eq!(guess(Path::new(name), file), format, "{name}");
         }
     }
+
+    #[test]
+    fn words_have_ids_of_their_own_and_no_number_has_one_of_them() {
+        let keys = (0..1000).map(|number| format!("key/{number}"));
+        let others = ["a", "b", "ab", "ba", "-1", "1.5", "18446744073709551616"];
+        let words: Vec<String> = keys.chain(others.map(str::to_owned)).collect();
+        let trace = read("t", words.join("\n").as_bytes()).unwrap();
+        assert_eq!(trace.entry_count() as usize, words.len());
+        assert!((0..trace.entry_count()).all(|entry| trace.id(entry) >= 1_u64 << 63));
+        let numbers = read("t", b"0\n9223372036854775807\n18446744073709551615").unwrap();
+        assert_eq!(entries(&numbers), [(0, 1), (u64::MAX >> 1, 1), (u64::MAX, 1)]);
+    }
+
+    #[test]
+    fn a_line_of_text_has_an_id_and_a_size_and_what_is_neither_is_named() {
+        for (line, wanted) in [
+            ("7,5\r", (7, 5)),
+            ("  7\t", (7, 1)),
+            ("7, 5 ", (7, 5)),
+            ("7 5", (7, 5)),
+            ("7,0", (7, 1)),
+            ("7,4294967295", (7, u32::MAX)),
+            ("7,5# 9", (7, 5)),
+        ] {
+            let trace = read("t", format!("# head\n{line}\n9").as_bytes()).unwrap();
+            assert_eq!(entries(&trace), [wanted, (9, 1)], "{line}");
+        }
+        for (line, size) in [
+            ("7,", ""),
+            ("7,-1", "-1"),
+            ("7,4294967296", "4294967296"),
+            ("7,5,6", "5,6"),
+            ("7 5 6", "5 6"),
+        ] {
+            let told = read("t", format!("8\n\n{line}\n").as_bytes()).unwrap_err().to_string();
+            assert!(told.contains(&format!("t, line 3: '{size}' is no size")), "{told}");
+        }
+        assert!(read("t", b"").unwrap().reads().is_empty());
+    }
+
+    #[test]
+    fn a_format_that_is_named_counts_and_not_the_name_of_the_file() {
+        let read_as = |name: &str, file: &[u8], format| {
+            read_trace(Path::new(name), file, Some(format)).map(|trace| entries(&trace))
+        };
+        assert_eq!(read_as("a.u32", b"12\n3\n", TraceFormat::Text).unwrap(), [(12, 1), (3, 1)]);
+        assert_eq!(read_as("a.txt", b"1\0\0\0", TraceFormat::U32).unwrap(), [(0x31, 1)]);
+        let oracle = [0_u8; ORACLE_BYTES];
+        let found = read_as("a.trace", &oracle, TraceFormat::OracleGeneral);
+        assert_eq!(found.unwrap(), [(0, 1)]);
+        let told = read_as("a.txt", b"7\n", TraceFormat::Recorded).unwrap_err();
+        assert!(matches!(told, Error::Corrupt(_)), "{told}");
+    }
 }

@@ -85,4 +85,19 @@ mod tests {
         let (last, _) = recorder.take(again);
         assert_eq!(last[0].time_us, 5_000);
     }
+
+    #[test]
+    fn a_ring_looks_at_the_clock_again_after_some_reads() {
+        let clock = SimulatedClock::new(0);
+        let mut recorder = Recorder::new(clock.clone(), 0);
+        for id in 0..3 * u64::from(READS_PER_CLOCK) {
+            recorder.push(id, 1, 4, false);
+            clock.advance(Duration::from_millis(1));
+        }
+        let (taken, _) = recorder.take(Vec::new());
+        assert_eq!(taken.len(), 48);
+        for (at, request) in (0..).zip(&taken) {
+            assert_eq!((request.id, request.time_us), (at, at / 16 * 16_000), "read {at}");
+        }
+    }
 }

@@ -71,7 +71,16 @@ mod tests {
         let limited = Error::RateLimited { table: "ks.t".into(), operation: "write", limit: 5 };
         let late = Error::Timeout { what: "x", within: Duration::from_millis(5) };
         let poisoned = Error::Poisoned { shard: 1, reason: "a sync failed".into() };
+        let policy = Error::Policy { name: "sieve".into(), message: "x".into() };
+        let full = Error::Io {
+            operation: "write",
+            path: "f".into(),
+            code: Some(28),
+            message: "no space".into(),
+        };
         for (error, code, wanted) in [
+            (policy, Code::Internal, "unavailable"),
+            (full, Code::Internal, "unavailable"),
             (Error::invalid("x"), Code::InvalidArgument, "invalid"),
             (Error::short("x"), Code::ResourceExhausted, "overloaded"),
             (limited, Code::ResourceExhausted, "overloaded"),

@@ -312,23 +312,29 @@ impl Peers for Cluster {
 #[cfg(test)]
 mod tests {
     use tidegate_engine::clock::SimulatedClock;
+    use tonic::Code;
+    use tonic::metadata::MetadataMap;
 
     use super::*;
     use crate::cluster::error::is_of_node_down;
 
     const OTHER: NodeId = NodeId(1);
 
-    /// A cluster of two, of which the other one is not there.
-    fn half(clock: Arc<SimulatedClock>) -> Arc<Cluster> {
+    /// A ring of two.
+    fn plan() -> RingPlan {
         let node = |name: &str| (name.to_owned(), "grpc://127.0.0.1:1".to_owned());
-        let plan = RingPlan {
+        RingPlan {
             version: 1,
             key: [7; 32],
             authority: None,
             nodes: vec![node("a"), node("b")],
             ranges: vec![(-1, 0), (i64::MAX, 1)],
-        };
-        Cluster::new(plan, "a", clock).unwrap()
+        }
+    }
+
+    /// A cluster of two, of which the other one is not there.
+    fn half(clock: Arc<SimulatedClock>) -> Arc<Cluster> {
+        Cluster::new(plan(), "a", clock).unwrap()
     }
 
     async fn is_down(cluster: &Cluster) -> bool {
@@ -358,5 +364,79 @@ mod tests {
         }
         clock.advance(moment);
         assert!(is_down(&cluster).await);
+    }
+
+    #[tokio::test]
+    async fn only_who_has_the_key_and_the_version_of_the_ring_is_a_node_of_it() {
+        let cluster = half(SimulatedClock::new(0));
+        let keys = [shown_key(&[7; 32]), shown_key(&[8; 32]), Hex(&[7; 32]).to_string()];
+        let [own, other, bare] = keys.each_ref().map(String::as_str);
+        let upper = own.to_uppercase();
+        let refused = Err(Code::Unauthenticated);
+        let stale = Err(Code::FailedPrecondition);
+        for (key, version, wanted) in [
+            (Some(own), Some("1"), Ok(())),
+            (Some(own), Some("2"), stale),
+            (Some(own), Some("0"), stale),
+            (Some(own), Some("11"), stale),
+            (Some(own), Some(""), stale),
+            (Some(own), None, stale),
+            (None, Some("1"), refused),
+            (None, None, refused),
+            (Some(""), Some("1"), refused),
+            (Some(other), Some("1"), refused),
+            (Some(&own[1..]), Some("1"), refused),
+            (Some(upper.as_str()), Some("1"), refused),
+            // That of the file is shown to nobody.
+            (Some(bare), Some("1"), refused),
+        ] {
+            let mut headers = MetadataMap::new();
+            for (name, said) in [(KEY_HEADER, key), (VERSION_HEADER, version)] {
+                if let Some(said) = said {
+                    headers.insert(name, said.parse().unwrap());
+                }
+            }
+            let found = cluster.check(&headers).map_err(|refused| refused.code());
+            assert_eq!(found, wanted, "{key:?}, {version:?}");
+        }
+        let mut sent = MetadataMap::new();
+        for (name, value) in cluster.headers() {
+            sent.insert(name, value);
+        }
+        let newer = RingPlan { version: 2, ..plan() };
+        let newer = Cluster::new(newer, "b", SimulatedClock::new(0)).unwrap();
+        let refused = newer.check(&sent).unwrap_err();
+        let says = "its ring file is version 2, that of the caller is 1";
+        assert!(refused.message().starts_with(says), "{refused}");
+    }
+
+    /// A ticket of one node is redeemed by another, and by nobody else.
+    #[tokio::test]
+    async fn the_key_of_tickets_is_that_of_the_ring_and_no_other() {
+        let of = |key: [u8; 32], name: &str| {
+            let plan = RingPlan { key, ..plan() };
+            Cluster::new(plan, name, SimulatedClock::new(0)).unwrap().ticket_key()
+        };
+        let key = of([7; 32], "a");
+        assert_eq!(of([7; 32], "b"), key);
+        assert_ne!(of([8; 32], "a"), key);
+        assert_ne!(key, [7; 32]);
+        assert_ne!(Hex(&key).to_string(), shown_key(&[7; 32]), "nodes show that one");
+    }
+
+    #[tokio::test]
+    async fn an_address_is_told_as_http_names_it_and_a_stranger_is_no_node() {
+        for (address, wanted) in [
+            ("grpc://10.0.0.1:31337", "http://10.0.0.1:31337"),
+            ("grpc+tls://a.example.com:1", "https://a.example.com:1"),
+            ("grpc://grpc:1", "http://grpc:1"),
+            ("grpc+tls://[::1]:31337", "https://[::1]:31337"),
+        ] {
+            assert_eq!(uri_of(address), wanted);
+        }
+        let error = Cluster::new(plan(), "c", SimulatedClock::new(0)).unwrap_err();
+        assert_eq!(error, "the ring has no node 'c', but a, b");
+        let own = Cluster::new(plan(), "b", SimulatedClock::new(0)).unwrap();
+        assert_eq!((own.own(), own.nodes().len()), (NodeId(1), 2));
     }
 }

@@ -257,4 +257,100 @@ mod tests {
         assert!(RingFile::even(&["a".to_owned()]).unwrap_err().contains("is no node"));
         assert!(RingFile::even(&[]).unwrap_err().contains("0 nodes"));
     }
+
+    #[test]
+    fn an_address_is_a_scheme_a_host_and_a_port_of_tls_where_there_is_an_authority() {
+        let places = [
+            ("h:1", true),
+            ("10.0.0.1:65535", true),
+            ("[::1]:31337", true),
+            ("a.example.com:31337", true),
+            ("h:0", false),
+            ("h:65536", false),
+            ("h:-1", false),
+            ("h:x", false),
+            ("h:", false),
+            ("h", false),
+            (":1", false),
+            ("u@h:1", false),
+            ("h/x:1", false),
+            ("h?x:1", false),
+            ("h#x:1", false),
+            ("a b:1", false),
+            ("h:1/", false),
+        ];
+        for (place, is_one) in places {
+            for (scheme, is_tls) in SCHEMES {
+                for has_authority in [false, true] {
+                    let address = format!("{scheme}{place}");
+                    let found = check_address(&address, has_authority);
+                    let says = match (is_one, is_tls == has_authority) {
+                        (true, true) => {
+                            assert_eq!(found, Ok(()), "{address}");
+                            continue;
+                        }
+                        (false, _) => "is no place",
+                        (true, false) if is_tls => "wants \"authority\"",
+                        (true, false) => "is plain, and there is an authority",
+                    };
+                    let error = found.expect_err(&address);
+                    assert!(error.contains(says) && error.contains(&address), "{says}: {error}");
+                }
+            }
+        }
+        for address in ["", "h:1", "http://h:1", "GRPC://h:1", "grpc:/h:1", " grpc://h:1"] {
+            assert!(check_address(address, false).unwrap_err().contains("is no place"));
+        }
+    }
+
+    #[test]
+    fn an_authority_is_read_beside_the_ring_file_and_named_where_it_is_not_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ring.json");
+        let mut file = even(2);
+        fs::write(&path, file.to_text()).unwrap();
+        assert_eq!(RingFile::load(&path).unwrap().authority, None);
+        for address in file.nodes.values_mut() {
+            *address = address.replacen("grpc://", "grpc+tls://", 1);
+        }
+        let other = elsewhere.path().join("other.pem");
+        for (named, place) in [
+            ("ca.pem".to_owned(), directory.path().join("ca.pem")),
+            (other.display().to_string(), other),
+        ] {
+            file.authority = Some(named);
+            fs::write(&path, file.to_text()).unwrap();
+            let error = RingFile::load(&path).unwrap_err();
+            let says = format!("cannot read {}: ", place.display());
+            assert!(error.contains(&says) && error.contains("ring.json"), "{error}");
+            fs::write(&place, "certificates").unwrap();
+            let plan = RingFile::load(&path).unwrap();
+            assert_eq!(plan.authority.as_deref(), Some("certificates"));
+            assert!(plan.nodes.iter().all(|(_, address)| address.starts_with("grpc+tls://")));
+        }
+    }
+
+    #[test]
+    fn a_ring_has_no_more_nodes_than_may_ask_each_other_and_a_whole_key() {
+        let node = |n: usize| format!("n{n}=grpc://127.0.0.1:{}", 9000 + n);
+        let nodes: Vec<String> = (0..=NODES_MAX).map(node).collect();
+        assert!(RingFile::even(&nodes[1..]).is_ok());
+        let error = RingFile::even(&nodes).unwrap_err();
+        assert_eq!(error, format!("{} nodes: 1 to {NODES_MAX} make a ring", NODES_MAX + 1));
+        let whole = even(2);
+        let long = format!("{}00", whole.key);
+        for key in ["", &whole.key[1..], &whole.key[2..], long.as_str()] {
+            let key = key.to_owned();
+            let error = RingFile { key, ..whole.clone() }.checked().unwrap_err();
+            assert!(error.contains("wanted 64 hexadecimal digits"), "{error}");
+        }
+        let none = RingFile { ranges: Vec::new(), ..whole.clone() }.checked().unwrap_err();
+        assert!(none.contains("the last range is not through"), "{none}");
+        let mut falling = whole;
+        falling.ranges[0].through = i64::MAX;
+        falling.ranges[1].through = 0;
+        let error = falling.checked().unwrap_err();
+        assert!(error.contains("the range through 0 stands behind one through"), "{error}");
+    }
 }

@@ -558,6 +558,8 @@ impl DecideReply {
 
 #[cfg(test)]
 mod tests {
+    mod writes;
+
     use prost::Message;
     use tidegate_engine::clock::SimulatedClock;
     use tidegate_engine::schema::ClusteringOrder;
@@ -709,6 +711,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::open(Options::new(directory.path())).await.unwrap();
         let table = stored_table(&database).await;
+        database.create_service_level("gold", LevelOptions::default(), false).await.unwrap();
         let (catalog, clock) = (database.catalog(), SimulatedClock::new(0));
         let key = |n| PartitionKey::from_values(&table, &[Value::Int(n)]).unwrap();
         let row = |n| ClusteringKey::from_values(&table, &[Value::Int(n)]).unwrap();
@@ -722,10 +725,14 @@ mod tests {
         let tokens = |min, max| Partitions::Tokens { shard: 0, min: Token(min), max: Token(max) };
         let keys = Partitions::Keys(vec![key(3), key(-1), key(2)]);
         let limited = read_of(&table, tokens(-5, i64::MAX), full());
+        let level = catalog.service_level("gold").unwrap().id;
+        let deadline = Some(Deadline::after(Duration::from_millis(250), &*clock));
         let sent = [
             read_of(&table, keys, reversed),
             read_of(&table, tokens(i64::MIN, -1), full()),
             ReadCommand { row_limit: Some(7), past_cache: true, ..limited.clone() },
+            ReadCommand { level, deadline, ..limited.clone() },
+            ReadCommand { level, ..limited.clone() },
             ReadCommand { partition_limit: Some(2), columns: Vec::new(), ..limited },
         ];
         for command in &sent {

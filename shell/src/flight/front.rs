@@ -242,6 +242,7 @@ fn in_words(error: Status) -> Status {
 mod tests {
     use arrow::datatypes::Schema;
     use arrow_flight::IpcMessage;
+    use arrow_flight::sql::ActionCreatePreparedStatementRequest;
     use futures::TryStreamExt;
     use tidegate_engine::clock::SimulatedClock;
 
@@ -330,5 +331,45 @@ mod tests {
         assert_eq!(listed("k3").await, Err(Code::NotFound));
         session.execute("CREATE KEYSPACE k3").await.unwrap();
         assert_eq!(listed("k3").await, Ok(Vec::new()));
+    }
+
+    /// As those of the same text that nobody prepared.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_columns_of_a_prepared_statement_are_told_and_it_is_not_run() {
+        let directory = tempfile::tempdir().unwrap();
+        let (front, session) = front(&directory).await;
+        let schema_of = async |command: Any| {
+            let descriptor = FlightDescriptor::new_cmd(command.encode_to_vec());
+            let told = front.get_schema(Request::new(descriptor)).await;
+            let SchemaResult { schema } = told.unwrap().into_inner();
+            let schema = Schema::try_from(IpcMessage(schema)).unwrap();
+            schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<String>>()
+        };
+        for (text, wanted) in [
+            ("SELECT a AS x, a + 1 AS y FROM t", &["x", "y"][..]),
+            ("SELECT a FROM t WHERE a = ?", &["a"]),
+            ("SELECT b FROM k2.t WHERE b + 0 = ?", &["b"]),
+            ("INSERT INTO t (a) VALUES (1)", &["count"]),
+            ("INSERT INTO t (a) VALUES (1) IF NOT EXISTS", &["[applied]", "a"]),
+            ("DROP TABLE t", &["count"]),
+        ] {
+            let query = text.to_owned();
+            let create =
+                ActionCreatePreparedStatementRequest { query: query.clone(), transaction_id: None };
+            let action = Request::new(Action::new("CreatePreparedStatement", ""));
+            let made = front.0.do_action_create_prepared_statement(create, action).await.unwrap();
+            let prepared_statement_handle = made.prepared_statement_handle;
+            let prepared = CommandPreparedStatementQuery { prepared_statement_handle };
+            assert_eq!(schema_of(prepared.as_any()).await, wanted, "{text}");
+            // Parameters have no values yet.
+            let bare = CommandStatementQuery { query, transaction_id: None };
+            assert_eq!(schema_of(bare.as_any()).await, wanted, "{text}");
+        }
+        let rows = session.execute("SELECT a FROM t").await.unwrap().collect().await.unwrap();
+        assert!(rows.iter().all(|rows| rows.num_rows() == 0), "nothing was written");
+        let forged = CommandPreparedStatementQuery { prepared_statement_handle: "x".into() };
+        let descriptor = FlightDescriptor::new_cmd(forged.as_any().encode_to_vec());
+        let refused = front.get_schema(Request::new(descriptor)).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
     }
 }

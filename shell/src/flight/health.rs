@@ -171,4 +171,32 @@ mod tests {
         assert_eq!(health.status().await, ServingStatus::Serving);
         database.close().await.unwrap();
     }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn who_watches_is_told_at_once_how_it_is_or_that_nobody_knows_the_name() {
+        use ServingStatus::{ServiceUnknown, Serving};
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(Options::new(directory.path().join("data"))).await.unwrap();
+        let session = Session::new(database.clone(), SessionOptions::default()).unwrap();
+        let (metrics, clock) = (Metrics::new(session), SimulatedClock::new(0));
+        let health = Health { metrics, clock, last: Arc::default() };
+        for (name, wanted) in [
+            (NAMES[0], Serving),
+            (NAMES[1], Serving),
+            ("x.Y", ServiceUnknown),
+            ("arrow.flight.protocol", ServiceUnknown),
+            ("Arrow.Flight.Protocol.FlightService", ServiceUnknown),
+        ] {
+            let asked = || Request::new(HealthCheckRequest { service: name.to_owned() });
+            let watched = health_server::Health::watch(&health, asked()).await.unwrap();
+            let first = watched.into_inner().next().await.unwrap().unwrap();
+            assert_eq!(first.status(), wanted, "'{name}'");
+            let checked = health_server::Health::check(&health, asked()).await;
+            let checked = checked.map(|answer| answer.into_inner().status());
+            let checked = checked.map_err(|refused| refused.code());
+            let refused = Err(tonic::Code::NotFound);
+            assert_eq!(checked, if wanted == Serving { Ok(Serving) } else { refused }, "'{name}'");
+        }
+        database.close().await.unwrap();
+    }
 }

@@ -259,6 +259,87 @@ mod tests {
         }
     }
 
+    /// The texts of the first columns, row by row.
+    fn texts(batch: &RecordBatch, columns: usize) -> Vec<String> {
+        let cell = |column: usize, row: usize| batch.column(column).as_string::<i32>().value(row);
+        let of_row =
+            |row: usize| (0..columns).map(|column| cell(column, row)).collect::<Vec<_>>().join(".");
+        (0..batch.num_rows()).map(of_row).collect()
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn catalogs_keyspaces_and_tables_are_those_that_are_asked_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let session = session(&directory).await;
+        session.execute("CREATE KEYSPACE k_2").await.unwrap();
+        let catalog = session.database().catalog();
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(texts(&catalogs(CommandGetCatalogs {}).unwrap(), 1), ["tidegate"]);
+        assert_eq!(texts(&table_types(CommandGetTableTypes {}).unwrap(), 1), ["TABLE", "VIEW"]);
+        for (asked, pattern, wanted) in [
+            (None, text("k2"), &["tidegate.k2"][..]),
+            (text("tidegate"), text("k%"), &["tidegate.k2", "tidegate.k_2"]),
+            (None, text("k_"), &["tidegate.k2"]),
+            (None, text("k__"), &["tidegate.k_2"]),
+            (None, text("def%"), &["tidegate.default"]),
+            (None, text("2"), &[]),
+            (text("other"), None, &[]),
+        ] {
+            let db_schema_filter_pattern = pattern;
+            let query = CommandGetDbSchemas { catalog: asked, db_schema_filter_pattern };
+            let answer = schemas(query.clone(), &catalog).unwrap();
+            assert_eq!(texts(&answer, 2), wanted, "{query:?}");
+        }
+        let all = texts(&schemas(CommandGetDbSchemas::default(), &catalog).unwrap(), 2);
+        for name in ["default", "k2", "k_2"] {
+            assert!(all.contains(&format!("tidegate.{name}")), "{all:?}");
+        }
+        let both = || vec![TABLE.to_owned(), VIEW.to_owned()];
+        for (pattern, table_types, wanted) in [
+            (text("t"), Vec::new(), &["default.t TABLE", "k2.t TABLE"][..]),
+            (text("_"), both(), &["default.t TABLE", "default.w VIEW", "k2.t TABLE"]),
+            (text("w%"), vec![TABLE.to_owned()], &[]),
+            (text("w%"), both(), &["default.w VIEW"]),
+            (None, vec!["SYSTEM TABLE".to_owned()], &[]),
+        ] {
+            let query = CommandGetTables {
+                table_name_filter_pattern: pattern,
+                table_types,
+                ..CommandGetTables::default()
+            };
+            let answer = tables(query.clone(), &session, Form::default()).await.unwrap();
+            assert_eq!(told(&answer), wanted, "{query:?}");
+        }
+    }
+
+    /// By the numbers that ODBC gives types.
+    #[test]
+    fn types_are_told_by_the_number_that_drivers_know_them_by() {
+        for (data_type, wanted) in [
+            (XdbcDataType::XdbcBit, &["boolean"][..]),
+            (XdbcDataType::XdbcTinyint, &["tinyint"]),
+            (XdbcDataType::XdbcSmallint, &["smallint"]),
+            (XdbcDataType::XdbcInteger, &["int"]),
+            (XdbcDataType::XdbcBigint, &["bigint"]),
+            (XdbcDataType::XdbcReal, &["float"]),
+            (XdbcDataType::XdbcDouble, &["double"]),
+            (XdbcDataType::XdbcDecimal, &["decimal"]),
+            (XdbcDataType::XdbcVarchar, &["inet", "text", "timeuuid", "uuid"]),
+            (XdbcDataType::XdbcVarbinary, &["blob"]),
+            (XdbcDataType::XdbcDate, &["date"]),
+            (XdbcDataType::XdbcTime, &["time"]),
+            (XdbcDataType::XdbcTimestamp, &["timestamp"]),
+            (XdbcDataType::XdbcInterval, &[]),
+        ] {
+            let query = CommandGetXdbcTypeInfo { data_type: Some(data_type as i32) };
+            let mut found = texts(&type_info(query).unwrap(), 1);
+            found.sort();
+            assert_eq!(found, wanted, "{data_type:?}");
+        }
+        let all = type_info(CommandGetXdbcTypeInfo { data_type: None }).unwrap();
+        assert_eq!(all.num_rows(), 16);
+    }
+
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn keys_are_told_in_their_order_the_partition_key_first() {
         let directory = tempfile::tempdir().unwrap();
@@ -282,6 +363,50 @@ mod tests {
             };
             let found: Vec<String> = (0..keys.num_rows()).map(of_row).collect();
             assert_eq!(found, wanted, "{query:?}");
+        }
+    }
+
+    /// Kinds of columns of each table of an answer.
+    fn types(tables: &RecordBatch) -> Vec<Schema> {
+        let bytes = tables.column(4).as_binary::<i32>().iter().flatten();
+        bytes.map(|bytes| Schema::try_from(IpcMessage(bytes.to_vec().into())).unwrap()).collect()
+    }
+
+    /// A client plans by what it is told of tables.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn columns_of_tables_and_views_are_told_in_the_types_in_which_rows_leave() {
+        let directory = tempfile::tempdir().unwrap();
+        let session = session(&directory).await;
+        for text in [
+            "CREATE TABLE k2.forms (k int PRIMARY KEY, m timestamp, n varint, d duration, s text)",
+            "CREATE VIEW k2.of_forms AS SELECT k, m, n, d, s FROM k2.forms",
+        ] {
+            session.execute(text).await.unwrap();
+        }
+        let told = async |form: Form| {
+            let query = CommandGetTables {
+                include_schema: true,
+                table_name_filter_pattern: Some("%forms".to_owned()),
+                ..CommandGetTables::default()
+            };
+            types(&tables(query, &session, form).await.unwrap())
+        };
+        let plain = Form::default();
+        let as_it_is = told(plain).await;
+        assert_eq!(as_it_is.len(), 2);
+        for (form, column) in [
+            (Form { without_zone: true, ..plain }, 1),
+            (Form { wide_as_text: true, ..plain }, 2),
+            (Form { duration_as_text: true, ..plain }, 3),
+        ] {
+            let found = told(form).await;
+            for (found, before) in found.iter().zip(&as_it_is) {
+                let differs =
+                    |at: &usize| found.field(*at).data_type() != before.field(*at).data_type();
+                let changed: Vec<usize> = (0..5).filter(differs).collect();
+                assert_eq!(changed, [column], "{form:?}: {found:?}");
+                assert_eq!(*found, *form.schema(before), "{form:?}");
+            }
         }
     }
 }

@@ -189,6 +189,15 @@ mod tests {
         assert!(planning.run(Size::of(&text), async { Ok(()) }).await.is_ok());
         for (text, wanted) in [
             ("DELETE FROM t", true),
+            ("BEGIN BATCH", true),
+            ("Begin", true),
+            ("Update t", true),
+            ("iNSERT", true),
+            ("INSERTS", false),
+            ("(INSERT", false),
+            ("EXPLAIN INSERT INTO t", false),
+            ("CREATE TABLE t", false),
+            ("", false),
             ("deleted", false),
             ("SELECT 1", false),
             ("/* x */ INSERT INTO t", true),

@@ -168,6 +168,27 @@ mod tests {
         assert!(running.lock().fetches.is_empty());
     }
 
+    /// Parts of one query end at different times, in any order.
+    #[tokio::test]
+    async fn a_fetch_that_has_ended_leaves_the_others_of_its_query_to_be_cancelled() {
+        for ended in 0..3 {
+            let running = Arc::new(Running::default());
+            let id = Bytes::from_static(b"one");
+            let mut left: Vec<Fetch> =
+                [(); 3].map(|()| running.begin(id.clone()).unwrap()).into_iter().collect();
+            drop(left.remove(ended));
+            for fetch in &left {
+                assert!(fetch.unless_cancelled(async { Ok(1) }).await.is_ok(), "{ended} has ended");
+            }
+            running.cancel(&id, 0, 1);
+            for fetch in left {
+                let refused = fetch.unless_cancelled(async { Ok(1) }).await.unwrap_err();
+                assert_eq!(refused.code(), Code::Cancelled, "{ended} has ended");
+            }
+            assert!(running.lock().fetches.is_empty());
+        }
+    }
+
     #[test]
     fn cancelled_queries_are_forgotten_when_their_tickets_have_expired() {
         let running = Arc::new(Running::default());

@@ -166,7 +166,8 @@ const DATETIME_FUNCTIONS: &[&str] = &["CURRENT_DATE", "CURRENT_TIME", "DATE_PART
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::UInt32Array;
+    use arrow::array::{AsArray, UInt32Array};
+    use arrow::util::display::array_value_to_string;
 
     use super::*;
 
@@ -176,6 +177,45 @@ mod tests {
         let names = all.column(0).as_any().downcast_ref::<UInt32Array>().unwrap();
         let wanted = (0..=11).chain(100..=101).chain(500..=576);
         assert_eq!(names.values().to_vec(), wanted.collect::<Vec<u32>>());
+    }
+
+    /// What drivers and tools do or leave by.
+    #[test]
+    fn each_number_has_its_own_value() {
+        use SqlInfo::*;
+        for (info, wanted) in [
+            (FlightSqlServerName, "Tidegate"),
+            (FlightSqlServerVersion, env!("CARGO_PKG_VERSION")),
+            (FlightSqlServerReadOnly, "false"),
+            (FlightSqlServerSql, "true"),
+            (FlightSqlServerSubstrait, "false"),
+            (FlightSqlServerTransaction, "0"),
+            (FlightSqlServerCancel, "true"),
+            (FlightSqlServerBulkIngestion, "true"),
+            (FlightSqlServerIngestTransactionsSupported, "false"),
+            (SqlDdlCatalog, "false"),
+            (SqlDdlSchema, "true"),
+            (SqlDdlTable, "true"),
+            (SqlIdentifierQuoteChar, "\""),
+            (SqlSearchStringEscape, "\\"),
+            (SqlSchemaTerm, "keyspace"),
+            (SqlCatalogTerm, "catalog"),
+            (SqlTransactionsSupported, "false"),
+            (SqlSavepointsSupported, "false"),
+            (SqlStoredProceduresSupported, "false"),
+            (SqlCorrelatedSubqueriesSupported, "true"),
+            (SqlSelectForUpdateSupported, "false"),
+            (SqlBatchUpdatesSupported, "true"),
+            (SqlNamedParametersSupported, "false"),
+            (SqlSupportedUnions, "3"),
+            (SqlOuterJoinsSupportLevel, "6"),
+            (SqlSupportedSubqueries, "7"),
+        ] {
+            let answer = answer(CommandGetSqlInfo { info: vec![info as u32] }).unwrap();
+            assert_eq!(answer.num_rows(), 1, "{info:?}");
+            let value = answer.column(1).as_union().value(0);
+            assert_eq!(array_value_to_string(&value, 0).unwrap(), wanted, "{info:?}");
+        }
     }
 
     #[test]

@@ -471,15 +471,35 @@ mod tests {
         let field = |ty| Field::new("$1", ty, true);
         for (own, wanted) in [
             (DataType::Int8, DataType::Int64),
+            (DataType::Int16, DataType::Int64),
             (DataType::Int32, DataType::Int64),
+            (DataType::Int64, DataType::Int64),
+            (DataType::UInt8, DataType::Int64),
+            (DataType::UInt64, DataType::Int64),
+            (DataType::Float16, DataType::Float64),
             (DataType::Float32, DataType::Float64),
+            (DataType::Float64, DataType::Float64),
             (DataType::Time64(TimeUnit::Nanosecond), DataType::Time32(TimeUnit::Millisecond)),
+            (DataType::Time64(TimeUnit::Microsecond), DataType::Time32(TimeUnit::Millisecond)),
             (DataType::Null, DataType::Utf8),
+            (DataType::Utf8, DataType::Utf8),
+            (DataType::Utf8View, DataType::Utf8),
+            (DataType::LargeUtf8, DataType::Utf8),
+            (DataType::Binary, DataType::Binary),
+            (DataType::BinaryView, DataType::Binary),
+            (DataType::LargeBinary, DataType::Binary),
             (DataType::Boolean, DataType::Boolean),
+            (DataType::Date32, DataType::Date32),
+            (DataType::Decimal128(38, 2), DataType::Decimal128(38, 2)),
         ] {
             let schema = advertised(&Schema::new(vec![field(own)]));
             assert_eq!(*schema.field(0).data_type(), wanted);
         }
+        let both = [("$2", DataType::Utf8, false), ("$1", DataType::Int8, true)];
+        let both = both.map(|(name, ty, is_nullable)| Field::new(name, ty, is_nullable));
+        let told = advertised(&Schema::new(both.to_vec()));
+        let told = told.fields().iter().map(|field| (field.name().as_str(), field.is_nullable()));
+        assert_eq!(told.collect::<Vec<_>>(), [("$2", false), ("$1", true)]);
     }
 
     #[test]

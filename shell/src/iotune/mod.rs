@@ -256,4 +256,31 @@ mod tests {
         let failed = shortest_at_rate(1.0, |_| Err("no disk".to_owned()));
         assert_eq!(failed, Err("no disk".to_owned()));
     }
+
+    #[test]
+    fn new_figures_take_the_place_of_old_ones_and_nothing_stays_beside_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(PROPERTIES_FILE);
+        for content in ["the old figures, of which there are many", "new", ""] {
+            replace(&path, content.as_bytes()).unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+            assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "{content}");
+        }
+        assert!(replace(&directory.path().join("absent/x"), b"new").is_err());
+    }
+
+    /// One length that is as fast by chance says nothing of those that are shorter.
+    #[test]
+    fn a_length_that_just_reaches_the_limit_counts_and_nothing_behind_one_that_does_not() {
+        for (rates, shortest) in [
+            ([100.0, 100.0, 100.0, 100.0], Some(64)),
+            ([101.0, 100.0, 99.9, 500.0], Some(256)),
+            ([99.9, 500.0, 500.0, 500.0], None),
+            ([100.0, 100.0, 100.0, 99.9], Some(128)),
+        ] {
+            let mut left = rates.into_iter();
+            let found = shortest_at_rate(100.0, |_| Ok(left.next().unwrap()));
+            assert_eq!(found, Ok(shortest.map(|kib| kib << 10)), "{rates:?}");
+        }
+    }
 }

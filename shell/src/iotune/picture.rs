@@ -161,4 +161,46 @@ mod tests {
             assert!(svg.contains(text), "{text} in {svg}");
         }
     }
+
+    #[test]
+    fn a_colour_says_how_many_times_the_least_latency_there_is() {
+        let grid = grid();
+        // Seven steps to ten times the least one, each by the same factor.
+        for (p95, shade) in [
+            (0.0, 0),
+            (99.0, 0),
+            (100.0, 0),
+            (138.0, 0),
+            (140.0, 1),
+            (192.0, 1),
+            (194.0, 2),
+            (719.0, 5),
+            (721.0, 6),
+            (1000.0, 6),
+            (1e9, 6),
+        ] {
+            assert_eq!(grid.shade(p95), shade, "{p95}");
+        }
+        let none = Grid { cells: vec![(0.0, 0.0); 4], ..grid };
+        assert_eq!((none.shade(0.0), none.shade(1.0)), (0, 0));
+    }
+
+    #[test]
+    fn what_the_disk_can_do_in_all_is_not_beyond_it() {
+        let grid = grid();
+        let mib = f64::from(1 << 20);
+        for (reads, mib_written, is_beyond) in [
+            (0.0, 0.0, false),
+            (10_000.0, 0.0, false),
+            (10_001.0, 0.0, true),
+            (0.0, 1000.0, false),
+            (0.0, 1001.0, true),
+            (5000.0, 500.0, false),
+            (5001.0, 500.0, true),
+            (5000.0, 501.0, true),
+        ] {
+            let found = grid.is_beyond(reads, mib_written * mib);
+            assert_eq!(found, is_beyond, "{reads} reads, {mib_written} MiB");
+        }
+    }
 }

@@ -163,4 +163,44 @@ mod tests {
              tidegate_memory_limit{shard=\"0\"} 9\n"
         );
     }
+
+    /// Whoever asks for the rate of a gauge gets nonsense, and the other way round.
+    #[test]
+    fn what_only_grows_is_a_counter_and_all_else_a_gauge() {
+        let counters = "io_reads io_read_bytes io_writes io_written_bytes io_split io_cancelled \
+                        io_waited_s io_executed_s io_starved_s io_disk_s admission_arrived \
+                        admission_admitted admission_refused admission_shed cache_hits \
+                        cache_misses cache_evictions cache_refused row_cache_reads \
+                        row_cache_row_hits row_cache_partition_misses row_cache_gaps_read \
+                        row_cache_insertions row_cache_rows_merged row_cache_rows_dropped \
+                        row_cache_partition_evictions row_cache_mispopulations \
+                        commitlog_slowed_writes commitlog_stopped_writes stalls";
+        let gauges = "io_shares io_bandwidth io_queued io_in_disk io_per_second io_delay_us \
+                      io_execution_us io_disk_share admission_running admission_queued \
+                      admission_aside admission_memory_bytes admission_wait_us_max \
+                      admission_shed_per_mille admission_shed_wait_ms admission_p99_us \
+                      cache_bytes cache_pages cache_entries cache_row_bytes cache_capacity_bytes \
+                      row_cache_rows row_cache_bytes row_cache_continuity commitlog_bytes \
+                      commitlog_limit_bytes commitlog_pins_oldest compaction_backlog_bytes \
+                      stall_longest_us memory_bytes memory_limit_bytes table_memtable_rows \
+                      table_sstables table_sstable_bytes";
+        for (names, kind, end) in [(counters, "counter", "_total"), (gauges, "gauge", "")] {
+            for name in names.split_whitespace() {
+                let named: ArrayRef = Arc::new(StringArray::from(vec![name]));
+                let value: ArrayRef = Arc::new(UInt32Array::from(vec![3]));
+                let shard: ArrayRef = Arc::new(UInt32Array::from(vec![None::<u32>]));
+                let mut exposition = Exposition::default();
+                let columns = vec![("name", named), ("shard", shard), ("value", value.clone())];
+                exposition.add_named(&rows(columns));
+                let full = format!("tidegate_{name}{end}");
+                let wanted = format!("# TYPE {full} {kind}\n{full} 3\n");
+                assert_eq!(exposition.finish(), wanted);
+                // A column of a table has the same name, behind that of the table.
+                let Some((table, column)) = name.split_once('_') else { continue };
+                let mut exposition = Exposition::default();
+                exposition.add_columns(table, &rows(vec![(column, value)]));
+                assert_eq!(exposition.finish(), wanted);
+            }
+        }
+    }
 }

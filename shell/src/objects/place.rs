@@ -144,3 +144,45 @@ impl Place {
         put.map(drop).map_err(|error| self.told(LIST, error))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use object_store::memory::InMemory;
+
+    use super::*;
+
+    #[test]
+    fn each_provider_is_told_the_variables_of_its_own_keys() {
+        let amazon = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
+        let azure = "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY";
+        for (name, keys) in [
+            ("s3://b/p", amazon),
+            ("s3a://b/p", amazon),
+            ("gs://b/p", "GOOGLE_SERVICE_ACCOUNT"),
+            ("az://b/p", azure),
+            ("abfs://b/p", azure),
+            ("abfss://b/p", azure),
+        ] {
+            let (store, root) = (Arc::new(InMemory::new()), ObjectPath::from("p"));
+            let place = Place { store, root, name: name.to_owned() };
+            for teller in ["169.254.169.254", "169.254.170.2", "metadata.google.internal"] {
+                let told = place.told("catalog", format!("GET http://{teller}/x: timed out"));
+                assert!(told.starts_with(&format!("{name}/catalog: GET http://")), "{told}");
+                assert!(told.ends_with(&format!(" was told none: set {keys}")), "{told}");
+            }
+            assert_eq!(place.told("a/b", "404"), format!("{name}/a/b: 404"));
+        }
+    }
+
+    #[test]
+    fn a_file_is_below_the_place_folder_by_folder() {
+        for (root, path, wanted) in [
+            ("p", "catalog", "p/catalog"),
+            ("p/q", "data/ks/t-1/me-1-big-Data.db", "p/q/data/ks/t-1/me-1-big-Data.db"),
+            ("", "data/x", "data/x"),
+        ] {
+            let place = Place::within(Arc::new(InMemory::new()), root);
+            assert_eq!(place.at(path).to_string(), wanted);
+        }
+    }
+}

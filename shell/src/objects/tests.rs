@@ -167,3 +167,29 @@ fn who_has_no_keys_learns_where_they_come_from() {
     assert!(told.ends_with("none: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"), "{told}");
     assert_eq!(place.told("catalog", "404"), "test://p/catalog: 404");
 }
+
+/// Also a file below a folder may have the name of the one that comes last.
+#[tokio::test]
+async fn a_place_is_taken_by_what_is_below_it_and_not_by_a_name_that_begins_as_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let [from, to] = ["from", "to"].map(|name| directory.path().join(name));
+    fs::create_dir_all(from.join("t")).unwrap();
+    fs::write(from.join(CATALOG), "what there is").unwrap();
+    fs::write(from.join("t").join(CATALOG), "of a table").unwrap();
+    let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    let send = async |root: &str| {
+        let sent = Place::within(Arc::clone(&store), root).send(&from, &mute).await;
+        sent.map(|moved| moved.files)
+    };
+    for free in ["b/monday", "b/mon", "b/monday2", "c"] {
+        assert_eq!(send(free).await, Ok(2), "{free}");
+    }
+    for taken in ["b/monday", "b/mon", "b", "c", "c/t", ""] {
+        let told = send(taken).await.unwrap_err();
+        assert!(told.contains("is not empty, it has "), "{taken}: {told}");
+    }
+    let fetched = Place::within(Arc::clone(&store), "b/mon").fetch(&to, CATALOG, &mute).await;
+    assert_eq!(fetched.map(|moved| moved.files), Ok(2));
+    assert_eq!(fs::read_to_string(to.join(CATALOG)).unwrap(), "what there is");
+    assert_eq!(fs::read_to_string(to.join("t").join(CATALOG)).unwrap(), "of a table");
+}

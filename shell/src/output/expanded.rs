@@ -153,4 +153,49 @@ mod tests {
             assert_eq!(text, &all[..end], "{lines} lines");
         }
     }
+
+    #[test]
+    fn a_value_of_just_as_many_lines_as_are_shown_is_whole() {
+        let schema = Schema::new(vec![Field::new("note", DataType::Utf8, true)]);
+        let shown = |letters: usize| {
+            let page = Page { columns: 40, lines: None };
+            let mut out = Vec::new();
+            ExpandedPrinter::new(&schema, Some(page))
+                .write_row(&mut out, &["x".repeat(letters)])
+                .unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        // Behind the name and its line there are 33 columns.
+        let most = 33 * VALUE_LINES_MAX;
+        for (letters, missing) in [(most - 1, None), (most, None), (most + 1, Some(1))] {
+            let text = shown(letters);
+            assert_eq!(text.matches('x').count(), letters - missing.unwrap_or(0), "{letters}");
+            let lines = 1 + VALUE_LINES_MAX + usize::from(missing.is_some());
+            assert_eq!(text.lines().count(), lines, "{letters}:\n{text}");
+            let note = text.contains("… about 1 characters more");
+            assert_eq!(note, missing.is_some(), "{letters}:\n{text}");
+        }
+    }
+
+    #[test]
+    fn names_take_a_third_of_the_screen_and_all_end_in_one_column() {
+        let long = "a_name_of_many_letters";
+        let field = |name: &str| Field::new(name, DataType::Utf8, true);
+        let schema = Schema::new([long, "日本", "two\nlines"].map(field).to_vec());
+        let row = ["1", "2\n3", "4"].map(str::to_owned);
+        let print = |page| {
+            let mut out = Vec::new();
+            ExpandedPrinter::new(&schema, page).write_row(&mut out, &row).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(
+            print(Some(Page { columns: 36, lines: None })),
+            "-[ row 1 ]--------------------------\n\
+             a_name_of_m… | 1\n\
+             日本         | 2\n             | 3\n\
+             two lines    | 4\n"
+        );
+        // Where there is no screen they are whole.
+        assert!(print(None).contains(&format!("{long} | 1\n")));
+    }
 }

@@ -346,4 +346,77 @@ mod tests {
         let none = Chart { curves: Vec::new(), ..chart() };
         assert!(none.text().contains("nothing to show") && none.svg().ends_with("</svg>\n"));
     }
+
+    #[test]
+    fn sizes_are_told_in_few_characters() {
+        for (size, wanted) in [
+            (0.0, "0"),
+            (999.4, "999"),
+            (9_999.0, "9999"),
+            (10_000.0, "10k"),
+            (999_000.0, "999k"),
+            (1e6, "1.0M"),
+            (2.5e6, "2.5M"),
+            (999e6, "999.0M"),
+            (1e9, "1.0G"),
+            (1.5e12, "1500.0G"),
+        ] {
+            assert_eq!(short(size), wanted, "{size}");
+        }
+    }
+
+    #[test]
+    fn the_frame_spans_whole_tenths_and_at_least_one_of_them() {
+        for (low, high, top, bottom) in [
+            (0.21, 0.72, 80, 20),
+            (0.5, 0.5, 60, 50),
+            (0.45, 0.45, 50, 40),
+            (0.0, 0.0, 10, 0),
+            (0.0, 1.0, 100, 0),
+            (0.25, 1.0, 100, 20),
+            (1.0, 1.0, 100, 90),
+        ] {
+            let points = vec![(1.0, low), (2.0, high)];
+            let curves = vec![Curve { name: "a".into(), points }];
+            let chart = Chart { curves, ..chart() };
+            let (text, svg) = (chart.text(), chart.svg());
+            let lines: Vec<&str> = text.lines().collect();
+            for (line, share) in [(lines[1], top), (lines[ROWS], bottom)] {
+                assert!(line.starts_with(&format!("{share:3}.0 % |")), "{low}, {high}:\n{text}");
+            }
+            let tenths = (bottom..=top).step_by(10);
+            assert_eq!(svg.matches(" %</text>").count(), tenths.clone().count(), "{svg}");
+            for tenth in tenths {
+                assert!(svg.contains(&format!(">{tenth} %</text>")), "{tenth}: {svg}");
+            }
+        }
+    }
+
+    #[test]
+    fn at_most_ten_sizes_stand_below_the_picture_and_marks_come_round() {
+        for (count, wanted) in [(1_u32, 1), (2, 2), (10, 10), (11, 6), (20, 10), (21, 7)] {
+            let points = (1..=count).map(|size| (f64::from(size), 0.5)).collect();
+            let curves = vec![Curve { name: "a".into(), points }];
+            let svg = Chart { curves, ..chart() }.svg();
+            // The unit stands there as well.
+            assert_eq!(svg.matches("text-anchor=\"middle\"").count(), wanted + 1, "{count}");
+        }
+        let curve = |number: usize| Curve { name: format!("c{number}"), points: vec![(1.0, 0.5)] };
+        let curves = (0..=MARKS.len()).map(curve).collect();
+        let text = Chart { curves, ..chart() }.text();
+        let legend = text.lines().last().unwrap().trim();
+        assert_eq!(legend, "o c0   x c1   + c2   * c3   # c4   @ c5   % c6   & c7   o c8");
+    }
+
+    #[test]
+    fn no_name_is_taken_for_markup() {
+        let odd = "<b a=\"1\">&\u{1}</b>";
+        let curves = vec![Curve { name: odd.into(), points: vec![(1.0, 0.5), (2.0, 0.5)] }];
+        let events = vec![(1.5, odd.to_owned())];
+        let (title, unit, scale) = (odd.to_owned(), odd.to_owned(), Scale::Linear);
+        let svg = Chart { title, unit, scale, curves, events }.svg();
+        let safe = ">&lt;b a=&quot;1&quot;&gt;&amp; &lt;/b&gt;</text>";
+        assert_eq!(svg.matches(safe).count(), 4, "{svg}");
+        assert!(!svg.contains("<b") && !svg.contains('\u{1}'), "{svg}");
+    }
 }

@@ -488,4 +488,49 @@ mod tests {
         printer.write(&mut out, &rows.slice(1, 1)).unwrap();
         assert!(out.len() > SAMPLE_BYTES_MAX && printer.sample.is_empty());
     }
+
+    #[test]
+    fn a_table_that_just_fits_is_drawn_and_one_column_less_makes_records() {
+        let long = "the quick brown fox jumps";
+        let rows = batch(vec![1_234_567_890], vec![Some(long)]);
+        // Beside the number stand 25 letters, of which at least 8 are shown.
+        for (columns, letters) in [(43, 25), (42, 25), (41, 24), (26, 9), (25, 8)] {
+            let text = print_in(Some(columns), std::slice::from_ref(&rows));
+            let name = shortened(long, letters);
+            assert!(text.contains(&format!("| 1234567890 | {name} |\n")), "{columns}:\n{text}");
+            let wide = columns.min(42);
+            assert!(text.lines().all(|line| width(line) == wide), "{columns}:\n{text}");
+        }
+        for columns in [24, 17] {
+            let text = print_in(Some(columns), std::slice::from_ref(&rows));
+            assert!(text.starts_with("-[ row 1 ]-"), "{columns}:\n{text}");
+            assert!(text.contains("id   | 1234567890\n"), "{columns}:\n{text}");
+        }
+        // Text of several lines is never cut, and needs no records where it fits.
+        let lines = batch(vec![1], vec![Some("ab\ncdef")]);
+        let drawn = "| id | name |\n+----+------+\n|  1 | ab   |\n|    | cdef |\n";
+        assert!(print_in(Some(13), std::slice::from_ref(&lines)).contains(drawn));
+        assert!(print_in(Some(12), std::slice::from_ref(&lines)).starts_with("-[ row 1 ]-"));
+    }
+
+    #[test]
+    fn a_heading_is_cut_to_the_screen_and_has_as_many_lines_as_it_wants() {
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![7]));
+        let long = RecordBatch::try_from_iter([("a_number_with_a_long_name", numbers)]).unwrap();
+        assert_eq!(
+            print_in(Some(20), std::slice::from_ref(&long)),
+            "+------------------+\n\
+             | a_number_with_a… |\n\
+             +------------------+\n\
+             |                7 |\n\
+             +------------------+\n"
+        );
+        assert!(print(&[long]).contains("| a_number_with_a_long_name |\n"));
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
+        let high = RecordBatch::try_from_iter([("two\nlines", texts)]).unwrap();
+        assert_eq!(
+            print(&[high]),
+            "+-------+\n| two   |\n| lines |\n+-------+\n| x     |\n+-------+\n"
+        );
+    }
 }

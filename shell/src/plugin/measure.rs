@@ -198,4 +198,78 @@ mod tests {
             assert!(lines[1].starts_with(top), "{chart}");
         }
     }
+
+    /// A replay of a recipe with these capacities, which draws into a file.
+    fn replayed(capacities: Vec<Capacity>, svg: std::path::PathBuf) -> ReplayArguments {
+        ReplayArguments {
+            policies: vec!["lru".to_owned(), "optimal".to_owned()],
+            trace: "zipf:ids=200,requests=2000,skew=0.9".to_owned(),
+            format: None,
+            capacities,
+            ahead: 1,
+            batch: 256,
+            seed: 1,
+            plot: false,
+            svg: Some(svg),
+        }
+    }
+
+    #[test]
+    fn a_curve_goes_from_the_least_capacity_on_in_whatever_order_they_are_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("curve.svg");
+        let capacities = [50, 5, 100].map(Capacity::Entries).to_vec();
+        let mut out = Vec::new();
+        assert!(replay(&replayed(capacities, file.clone()), Mode::Csv, &mut out).is_ok());
+        let rows = String::from_utf8(out).unwrap();
+        let named: Vec<String> = rows
+            .lines()
+            .skip(1)
+            .map(|row| row.split(',').take(3).collect::<Vec<_>>().join(" "))
+            .collect();
+        let wanted = ["lru", "optimal"]
+            .iter()
+            .flat_map(|policy| [50, 5, 100].map(|size| format!("{policy} {size} entries")));
+        assert_eq!(named, wanted.collect::<Vec<_>>());
+        let svg = std::fs::read_to_string(file).unwrap();
+        let curves: Vec<&str> = svg.split("<polyline points=\"").skip(1).collect();
+        assert_eq!(curves.len(), 2, "{svg}");
+        for curve in curves {
+            let points = curve.split('"').next().unwrap().split(' ');
+            let places: Vec<f64> =
+                points.map(|point| point.split(',').next().unwrap().parse().unwrap()).collect();
+            assert!(places.len() == 3 && places[0] < places[1] && places[1] < places[2], "{svg}");
+        }
+        assert!(svg.contains(">lru</text>") && svg.contains(">optimal</text>"), "{svg}");
+    }
+
+    #[test]
+    fn a_picture_that_cannot_be_written_is_told_with_its_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("absent/curve.svg");
+        let arguments = replayed(vec![Capacity::Entries(5)], file);
+        match replay(&arguments, Mode::Json, &mut Vec::new()) {
+            Err(Failure::Wrong(told)) => {
+                assert!(told.starts_with("cannot write '") && told.contains("absent/curve.svg'"));
+            }
+            Err(Failure::Output(error)) => panic!("{error}"),
+            Ok(()) => panic!("there is no such folder"),
+        }
+    }
+
+    #[test]
+    fn people_are_told_of_the_trace_above_the_rows_and_programs_are_not() {
+        let directory = tempfile::tempdir().unwrap();
+        for mode in [Mode::Table, Mode::Expanded, Mode::Csv, Mode::Json] {
+            let file = directory.path().join(format!("{mode}.svg"));
+            let mut out = Vec::new();
+            let arguments = replayed(vec![Capacity::Entries(5)], file);
+            assert!(replay(&arguments, mode, &mut out).is_ok(), "{mode}");
+            let text = String::from_utf8(out).unwrap();
+            let head = "zipf:ids=200,requests=2000,skew=0.9: 2000 requests of ";
+            assert_eq!(text.starts_with(head), mode.is_for_people(), "{text}");
+            assert_eq!(text.contains(" bytes in all\n"), mode.is_for_people(), "{text}");
+            assert!(!text.contains("was cut off") && !text.contains("were lost"), "{text}");
+        }
+    }
 }

@@ -253,3 +253,74 @@ fn write(path: &Path, content: &str) -> Result<(), Failure> {
     fs::create_dir_all(folder).map_err(failed)?;
     fs::write(path, content).map_err(failed)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Why a name is refused; `None` where it is taken.
+    fn refused(name: &str) -> Option<String> {
+        match check_name(name) {
+            Ok(()) => None,
+            Err(Failure::Wrong(told)) => Some(told),
+            Err(Failure::Output(error)) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn a_policy_has_a_name_that_a_crate_can_have() {
+        let longest = "a".repeat(NAME_BYTES_MAX);
+        for name in ["a", "a1", "a-b_c", "a-", "hot-set", "sdks", "self-made", &longest] {
+            assert_eq!(refused(name), None, "{name}");
+        }
+        let long = format!("{longest}a");
+        for name in ["", "1a", "-a", "_a", "A", "aB", "ä", "aß", "a b", "a.b", "a/b", &long] {
+            let told = refused(name).unwrap_or_else(|| panic!("'{name}' is taken"));
+            assert!(told.contains("use up to 48 lower case letters"), "{told}");
+        }
+        for (names, why) in [
+            (&KEYWORDS[..], "it is a keyword of Rust"),
+            (&RESERVED[..], "it is the name of a crate or folder that projects need"),
+        ] {
+            for name in names {
+                // Both ways to write it are one name to the compiler.
+                for name in [(*name).to_owned(), name.replace('_', "-")] {
+                    let told = refused(&name).unwrap_or_else(|| panic!("'{name}' is taken"));
+                    assert!(told.starts_with(&format!("'{name}' cannot name a policy: {why}")));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_project_says_how_a_policy_of_its_world_is_put_in_charge() {
+        let directory = tempfile::tempdir().unwrap();
+        for (world, sdk, use_it) in [
+            (World::Eviction, "tidegate-plugin", "ALTER CACHE SET POLICY ="),
+            (World::CacheAdmission, "tidegate-plugin-decision", "ALTER CACHE SET ADMISSION ="),
+            (World::RateLimiter, "tidegate-plugin-decision", "ALTER RATE LIMITER SET POLICY ="),
+            (World::ReadAdmission, "tidegate-plugin-decision", "ALTER READ ADMISSION SET POLICY ="),
+            (World::LoadShedding, "tidegate-plugin-decision", "ALTER LOAD SHEDDING SET POLICY ="),
+            (World::IoPriority, "tidegate-plugin-decision", "ALTER IO PRIORITY SET POLICY ="),
+            (World::Compaction, "tidegate-plugin-decision", "ALTER COMPACTION SET POLICY ="),
+        ] {
+            let folder = directory.path().join(format!("{world:?}")).join("my-own");
+            let arguments = NewArguments { folder: folder.clone(), lang: Language::Rust, world };
+            let mut out = Vec::new();
+            assert!(create(&arguments, &mut out).is_ok(), "{world:?}");
+            let told = String::from_utf8(out).unwrap();
+            assert!(told.ends_with(&format!("           -c '{use_it} my_own'\n")), "{told}");
+            assert!(told.contains("CREATE POLICY my_own FROM 'my_own.wasm'"), "{told}");
+            assert!(told.contains("  cargo test "), "{told}");
+            let read = |file: &str| fs::read_to_string(folder.join(file)).unwrap();
+            assert!(read("README.md").contains(&format!("{use_it} my_own")), "{world:?}");
+            assert!(read("Cargo.toml").contains(&format!("{sdk} = {{ path = \"sdk\" }}")));
+            assert!(read("sdk/Cargo.toml").contains(&format!("name = \"{sdk}\"")), "{world:?}");
+            assert!(read("src/lib.rs").contains("const NAME: &'static str = \"my-own\";"));
+            // A project that is there stays as it is.
+            fs::write(folder.join("src/lib.rs"), "changed").unwrap();
+            assert!(create(&arguments, &mut Vec::new()).is_err(), "{world:?}");
+            assert_eq!(fs::read_to_string(folder.join("src/lib.rs")).unwrap(), "changed");
+        }
+    }
+}

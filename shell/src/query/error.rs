@@ -438,4 +438,170 @@ mod tests {
         let (_, marks) = carets("SELECT", 7, 1, Some(40));
         assert_eq!(marks, "   |       ^");
     }
+
+    /// Errors of the engine, and what they are to whoever asked.
+    fn of_engine() -> Vec<(EngineError, ErrorKind)> {
+        let io = |code| EngineError::Io {
+            operation: "write",
+            path: "/data/file".into(),
+            code,
+            message: "it failed".to_owned(),
+        };
+        let timeout =
+            EngineError::Timeout { what: "rows were to come", within: Duration::from_secs(1) };
+        let limited =
+            EngineError::RateLimited { table: "ks.t".into(), operation: "read", limit: 5 };
+        let (name, message) = ("p".to_owned(), "it has no such export".to_owned());
+        let (kind, table) = ("table", || "t".to_owned());
+        vec![
+            (EngineError::invalid("a key is empty"), ErrorKind::Invalid),
+            (EngineError::Policy { name, message }, ErrorKind::Invalid),
+            (EngineError::NotFound { kind, name: table() }, ErrorKind::NotFound),
+            (EngineError::Exists { kind, name: table() }, ErrorKind::Exists),
+            (EngineError::corrupt("/data/file", 7, "a checksum", "another"), ErrorKind::Corrupt),
+            (io(None), ErrorKind::Io),
+            (io(Some(2)), ErrorKind::Io),
+            (io(Some(5)), ErrorKind::Io),
+            // No descriptor, no room, no quota.
+            (io(Some(23)), ErrorKind::Overloaded),
+            (io(Some(24)), ErrorKind::Overloaded),
+            (io(Some(28)), ErrorKind::Overloaded),
+            (io(Some(122)), ErrorKind::Overloaded),
+            (EngineError::short("there is no room for a task"), ErrorKind::Overloaded),
+            (limited, ErrorKind::Overloaded),
+            (timeout, ErrorKind::Timeout),
+            (EngineError::Unavailable("its format is newer".to_owned()), ErrorKind::Unavailable),
+            (EngineError::Poisoned { shard: 1, reason: "a sync".into() }, ErrorKind::Unavailable),
+            (EngineError::Closed, ErrorKind::Unavailable),
+        ]
+    }
+
+    /// As it is, and as operators of a plan hand it on.
+    #[test]
+    fn an_error_of_the_engine_keeps_its_kind_its_words_and_its_wait_on_every_way() {
+        for (error, kind) in of_engine() {
+            let external = || DataFusionError::External(Box::new(error.clone()));
+            let other = DataFusionError::External("another one".into());
+            let ours = QueryError::from(error.clone());
+            for found in [
+                ours.clone(),
+                external().into(),
+                DataFusionError::External(Box::new(ours.clone())).into(),
+                external().context("while it was planned").into(),
+                external().context("once").context("and twice").into(),
+                DataFusionError::Shared(std::sync::Arc::new(external())).into(),
+                DataFusionError::Collection(vec![external(), other]).into(),
+            ] {
+                assert_eq!(found.kind, kind, "{error}");
+                assert_eq!(found.message, error.to_string());
+                assert_eq!(found.retry_after, error.retry_after(), "{error}");
+                assert_eq!(found.is_retryable(), error.is_retryable(), "{error}");
+                assert_eq!((found.span, found.help), (None, None), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_of_a_plan_is_the_fault_of_whoever_can_mend_it() {
+        let text = || "what is wrong".to_owned();
+        let arrow = |error| DataFusionError::ArrowError(Box::new(error), None);
+        let io = std::io::Error::other("what is wrong");
+        for (error, kind, message) in [
+            (DataFusionError::Plan(text()), ErrorKind::Invalid, "what is wrong"),
+            (DataFusionError::Configuration(text()), ErrorKind::Invalid, "what is wrong"),
+            (DataFusionError::Execution(text()), ErrorKind::Invalid, "what is wrong"),
+            (DataFusionError::NotImplemented(text()), ErrorKind::Unsupported, "what is wrong"),
+            (DataFusionError::IoError(io), ErrorKind::Io, "what is wrong"),
+            (arrow(ArrowError::DivideByZero), ErrorKind::Invalid, "division by zero"),
+            (arrow(ArrowError::CastError(text())), ErrorKind::Invalid, "what is wrong"),
+            (DataFusionError::Internal(text()), ErrorKind::Internal, "what is wrong"),
+            (DataFusionError::External(text().into()), ErrorKind::Internal, "what is wrong"),
+        ] {
+            let found = QueryError::from(error);
+            assert_eq!(found.kind, kind, "{found}");
+            assert!(found.message.contains(message), "{found}");
+            assert_eq!(found.retry_after, None, "{found}");
+        }
+        let several = DataFusionError::Collection(vec![
+            DataFusionError::Plan("the first".to_owned()),
+            DataFusionError::Internal("the second".to_owned()),
+        ]);
+        let found = QueryError::from(several);
+        assert_eq!((found.kind, &*found.message), (ErrorKind::Invalid, "the first"));
+    }
+
+    #[test]
+    fn what_the_planner_says_at_length_is_one_sentence_with_help() {
+        for (said, message) in [
+            ("InSubquery(InSubquery { .. })", "IN and EXISTS of a query are not offered here"),
+            ("Exists(Exists { .. })", "IN and EXISTS of a query are not offered here"),
+            ("ScalarSubquery(<subquery>)", "a query that is a value may name the query around it"),
+        ] {
+            let said = format!("Physical plan does not support logical expression {said}");
+            let found = QueryError::from(DataFusionError::NotImplemented(said));
+            assert_eq!(found.kind, ErrorKind::Unsupported);
+            assert!(found.message.starts_with(message) && found.help.is_some(), "{found}");
+        }
+        let other = "Physical plan does not support logical expression Wildcard";
+        let found = QueryError::from(DataFusionError::NotImplemented(other.to_owned()));
+        assert_eq!((found.kind, &*found.message), (ErrorKind::Unsupported, other));
+        let misplaced = format!("{MISPLACED_QUERY} in projection");
+        let found = QueryError::from(DataFusionError::Plan(misplaced));
+        assert_eq!(found.kind, ErrorKind::Unsupported);
+        // Of many ways to call a function the first six are told.
+        for (count, last) in [(1, "f(1)"), (6, "f(6)"), (7, "f(6)")] {
+            let ways: String = (1..=count).map(|n| format!("\n\tf({n})")).collect();
+            let said = format!(
+                "No function matches the given name and argument types 'f(Int64, Utf8)'. \
+                 You might need to add explicit type casts.\n\tCandidate functions:{ways}"
+            );
+            let found = QueryError::from(DataFusionError::Plan(format!("Error: {said}")));
+            assert_eq!(found.message, "no function 'f' takes (Int64, Utf8)");
+            assert_eq!(found.kind, ErrorKind::Invalid);
+            let help = found.help.unwrap();
+            assert!(help.starts_with("it is called as f(1)") && help.ends_with(last), "{help}");
+        }
+    }
+
+    #[test]
+    fn a_parser_that_knows_no_place_names_none() {
+        let span = |line, column| Some(Span { line, column, length: 1 });
+        for (text, message, wanted) in [
+            ("Expected: x at Line: 1, Column: 1", "Expected: x", span(1, 1)),
+            ("Expected: x at Line: 0, Column: 0", "Expected: x", None),
+            ("Expected: x", "Expected: x", None),
+            ("found at Line: 2 at Line: 7, Column: 3", "found at Line: 2", span(7, 3)),
+            ("x at Line: seven, Column: 3", "x at Line: seven, Column: 3", None),
+        ] {
+            let found = QueryError::from(ParserError::ParserError(text.to_owned()));
+            assert_eq!((&*found.message, found.span), (message, wanted), "{text}");
+            assert_eq!(found.kind, ErrorKind::Syntax, "{text}");
+        }
+        let deep = QueryError::from(ParserError::RecursionLimitExceeded);
+        assert_eq!((deep.kind, deep.span), (ErrorKind::Syntax, None));
+    }
+
+    #[test]
+    fn a_line_of_text_tells_the_place_and_the_help_and_no_password_is_shown() {
+        let error = QueryError::invalid("it is wrong");
+        assert_eq!(error.to_string(), "it is wrong");
+        let placed = error.clone().at(Span { line: 2, column: 5, length: 3 });
+        assert_eq!(placed.to_string(), "it is wrong (line 2, column 5)");
+        let helped = placed.clone().with_help("mend it");
+        assert_eq!(helped.to_string(), "it is wrong (line 2, column 5); mend it");
+        assert_eq!(error.with_help("mend it").to_string(), "it is wrong; mend it");
+        let text = "CREATE ROLE ann WITH\nPASSWORD = 'secret' LOGIN";
+        let shown = placed.render(text);
+        assert!(shown.contains("PASSWORD") && !shown.contains("secret"), "{shown}");
+        // A line that is not there is left out.
+        let behind = QueryError::invalid("m").at(Span { line: 9, column: 1, length: 1 });
+        assert_eq!(behind.render(text), "error: m\n  --> line 9, column 1\n");
+        for kind in [ErrorKind::Overloaded, ErrorKind::Timeout] {
+            assert!(QueryError::new(kind, "m").is_retryable(), "{kind:?}");
+        }
+        for kind in [ErrorKind::Unavailable, ErrorKind::Io, ErrorKind::Denied, ErrorKind::Internal]
+        {
+            assert!(!QueryError::new(kind, "m").is_retryable(), "{kind:?}");
+        }
+    }
 }

@@ -110,4 +110,43 @@ mod tests {
         running.pop();
         assert!(waiting.await.is_ok());
     }
+
+    #[test]
+    fn each_piece_of_memory_lets_one_query_more_run_and_four_run_always() {
+        for (bytes, queries) in [
+            (0, 4),
+            (1, 4),
+            (4 * QUERY_BYTES, 4),
+            (5 * QUERY_BYTES - 1, 4),
+            (5 * QUERY_BYTES, 5),
+            (6 * QUERY_BYTES - 1, 5),
+            (1000 * QUERY_BYTES, 1000),
+        ] {
+            let memory = QueryMemory::new(Some(bytes));
+            assert_eq!(memory.turns.available_permits(), queries, "{bytes} bytes");
+            assert_eq!((memory.queries_max, memory.bytes()), (queries, bytes));
+        }
+    }
+
+    #[tokio::test]
+    async fn sessions_that_share_memory_wait_for_each_other_and_a_refused_query_takes_no_turn() {
+        let memory = QueryMemory::new(Some(0));
+        let other = memory.clone();
+        let mut running = Vec::new();
+        for of in [&memory, &other, &memory, &other] {
+            running.push(of.turn_within(Duration::ZERO).await.unwrap());
+        }
+        for of in [&memory, &other, &memory] {
+            assert!(of.turn_within(Duration::ZERO).await.is_err());
+        }
+        for left in (0..4).rev() {
+            running.pop();
+            assert_eq!(running.len(), left);
+            assert_eq!(other.turns.available_permits(), 4 - left);
+        }
+        let again = memory.turn_within(Duration::ZERO).await.unwrap();
+        assert_eq!(other.turns.available_permits(), 3);
+        drop(again);
+        assert_eq!(other.turns.available_permits(), 4);
+    }
 }

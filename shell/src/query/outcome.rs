@@ -191,3 +191,97 @@ pub struct Description {
     /// [`Session::query_part`]: super::Session::query_part
     pub divided: Option<TableRef>,
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{BooleanArray, Int32Array};
+    use datafusion::arrow::compute::concat_batches;
+
+    use super::*;
+
+    /// Answers of a write with IF, with a value beside each.
+    fn answers(applied: &[bool]) -> RecordBatch {
+        let applied = Arc::new(BooleanArray::from(applied.to_vec())) as ArrayRef;
+        let values = Int32Array::from_iter_values(0..applied.len() as i32);
+        let columns = [("[applied]", applied), ("v", Arc::new(values) as ArrayRef)];
+        RecordBatch::try_from_iter(columns).unwrap()
+    }
+
+    #[test]
+    fn values_are_shown_unless_all_writes_were_done() {
+        for (applied, count) in [
+            (&[][..], 0),
+            (&[true], 1),
+            (&[false], 0),
+            (&[true, true], 2),
+            (&[true, false], 1),
+            (&[false, true], 1),
+            (&[false, false, true], 1),
+        ] {
+            let answers = answers(applied);
+            assert_eq!(applied_count(&answers), count, "{applied:?}");
+            let shown = without_unsaid(&answers);
+            let columns = if count == applied.len() as u64 { 1 } else { 2 };
+            assert_eq!((shown.num_columns(), shown.num_rows()), (columns, applied.len()));
+            assert_eq!(shown.schema().field(0).name(), "[applied]");
+            assert_eq!(shown.column(0), answers.column(0), "{applied:?}");
+        }
+    }
+
+    #[test]
+    fn parts_of_a_batch_are_all_of_its_rows_in_their_order() {
+        for rows in [0, 1, 6, 7, 8, 13, 14, 15, 100] {
+            let batch = answers(&vec![true; rows]);
+            for rows_max in [1, 7, 100, usize::MAX] {
+                let parts: Vec<RecordBatch> = parts_of(&batch, rows_max).collect();
+                assert_eq!(parts.len(), rows.div_ceil(rows_max), "{rows} in {rows_max}");
+                let full = parts.len().saturating_sub(1);
+                assert!(parts[..full].iter().all(|part| part.num_rows() == rows_max));
+                let whole = concat_batches(&batch.schema(), &parts).unwrap();
+                assert_eq!(whole, batch, "{rows} in {rows_max}");
+            }
+        }
+    }
+
+    #[test]
+    fn of_a_shared_buffer_the_part_of_a_column_counts_alone() {
+        let numbers = Arc::new(Int32Array::from_iter_values(0..1000)) as ArrayRef;
+        assert_eq!(column_bytes(&numbers), 4000);
+        assert_eq!(column_bytes(&numbers.slice(990, 10)), 40);
+        let texts: StringArray = (0..1000).map(|_| Some("a text of twenty-four by")).collect();
+        let texts = Arc::new(texts) as ArrayRef;
+        assert!(column_bytes(&texts) >= 24_000);
+        let part = column_bytes(&texts.slice(500, 10));
+        assert!((240..400).contains(&part), "{part}");
+        assert_eq!(column_bytes(&numbers.slice(5, 0)), 0);
+    }
+
+    #[tokio::test]
+    async fn every_outcome_is_rows_under_its_own_schema() {
+        let decided = answers(&[true, false]);
+        let (schema, two) = (decided.schema(), vec![decided.clone(); 2]);
+        for (outcome, names, rows) in [
+            (Outcome::count(7), &["count"][..], 1),
+            (Outcome::message("done"), &["message"], 1),
+            (Outcome::decided(decided.clone()), &["[applied]", "v"], 2),
+            (Outcome::batches(Arc::clone(&schema), two), &["[applied]", "v"], 4),
+            (Outcome::batches(schema, Vec::new()), &["[applied]", "v"], 0),
+        ] {
+            let promised = Arc::clone(&outcome.schema);
+            let fields: Vec<&str> = promised.fields().iter().map(|f| f.name().as_str()).collect();
+            assert_eq!(fields, names);
+            let batches = outcome.collect().await.unwrap();
+            assert!(batches.iter().all(|batch| batch.schema() == promised), "{names:?}");
+            assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), rows);
+        }
+        let count = Outcome::count(u64::MAX).collect().await.unwrap().remove(0);
+        let counts = count.column(0).as_any().downcast_ref::<UInt64Array>().unwrap();
+        assert_eq!(counts.value(0), u64::MAX);
+        let text = Outcome::message("a sentence").collect().await.unwrap().remove(0);
+        assert_eq!(text.column(0).as_string::<i32>().value(0), "a sentence");
+        // Rows before an error are no result.
+        let rows = futures::stream::iter([Ok(decided.clone()), Err(QueryError::invalid("m"))]);
+        let failed = Outcome::rows(decided.schema(), rows.boxed()).collect().await;
+        assert_eq!(failed.unwrap_err().message, "m");
+    }
+}

@@ -345,7 +345,7 @@ fn entries(array: &StructArray, wanted: &DataType) -> Result<ArrayRef, String> {
 mod tests {
     use datafusion::arrow::array::{
         DurationMicrosecondArray, Float64Array, Int64Array, ListArray, StringArray,
-        Time32MillisecondArray, Time64MicrosecondArray,
+        Time32MillisecondArray, Time64MicrosecondArray, UInt64Array,
     };
     use datafusion::arrow::datatypes::{Field, Int32Type, IntervalMonthDayNanoType};
 
@@ -454,5 +454,83 @@ mod tests {
         assert_eq!((fitted.as_list::<i32>().value(1).len(), fitted.null_count()), (0, 1));
         let same = one(StringArray::from(vec!["7"]), DataType::Int32).unwrap();
         assert_eq!(same.data_type(), &DataType::Utf8);
+    }
+
+    /// A column of numbers of some integer type.
+    fn integers(value: i128, ty: &DataType) -> ArrayRef {
+        let wide = match i64::try_from(value) {
+            Ok(value) => Arc::new(Int64Array::from(vec![value])) as ArrayRef,
+            Err(_) => Arc::new(UInt64Array::from(vec![u64::try_from(value).unwrap()])) as ArrayRef,
+        };
+        cast(&wide, ty).unwrap()
+    }
+
+    #[test]
+    fn an_integer_fits_exactly_where_the_wanted_type_holds_it() {
+        let ends = |bits: u32| (-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1);
+        let all = [
+            (DataType::Int8, ends(8)),
+            (DataType::Int16, ends(16)),
+            (DataType::Int32, ends(32)),
+            (DataType::Int64, ends(64)),
+            (DataType::UInt8, (0, (1 << 8) - 1)),
+            (DataType::UInt16, (0, (1 << 16) - 1)),
+            (DataType::UInt32, (0, (1 << 32) - 1)),
+            (DataType::UInt64, (0, (1 << 64) - 1)),
+        ];
+        for (own, (own_min, own_max)) in &all {
+            for (wanted, (min, max)) in &all {
+                for value in [min - 1, *min, 0, *max, max + 1] {
+                    if !(*own_min..=*own_max).contains(&value) {
+                        continue;
+                    }
+                    let what = format!("{value} of {own} as {wanted}");
+                    match one(integers(value, own), wanted.clone()) {
+                        Ok(fitted) => {
+                            assert!((*min..=*max).contains(&value), "{what}");
+                            assert_eq!(fitted.data_type(), wanted, "{what}");
+                            let found = ScalarValue::try_from_array(&fitted, 0).unwrap();
+                            assert_eq!(found.to_string(), value.to_string(), "{what}");
+                        }
+                        Err(error) => {
+                            assert!(!(*min..=*max).contains(&value), "{what}");
+                            let said = format!("$1: {value} is out of range for ");
+                            assert!(error.message.starts_with(&said), "{what}: {error}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn lengths_of_time_of_each_unit_fit_as_far_as_nanoseconds_reach() {
+        let interval = DataType::Interval(IntervalUnit::MonthDayNano);
+        for (unit, scale) in [
+            (TimeUnit::Second, 1_000_000_000),
+            (TimeUnit::Millisecond, 1_000_000),
+            (TimeUnit::Microsecond, 1000),
+            (TimeUnit::Nanosecond, 1),
+        ] {
+            let most = i64::MAX / scale;
+            let lengths = |values: Vec<Option<i64>>| {
+                let numbers = Arc::new(Int64Array::from(values)) as ArrayRef;
+                cast(&numbers, &DataType::Duration(unit)).unwrap()
+            };
+            let values = vec![Some(3), None, Some(-3), Some(0), Some(most), Some(-most)];
+            let fitted = one(lengths(values.clone()), interval.clone()).unwrap();
+            let found = fitted.as_primitive::<IntervalMonthDayNanoType>().iter();
+            let wanted = values.into_iter().map(|value| {
+                value.map(|value: i64| IntervalMonthDayNano::new(0, 0, value * scale))
+            });
+            assert!(found.eq(wanted), "{unit:?}");
+            for beyond in [most.checked_add(1), (-most).checked_sub(2)].into_iter().flatten() {
+                if scale > 1 {
+                    let error = one(lengths(vec![Some(1), Some(beyond)]), interval.clone());
+                    let said = format!("$1: {beyond} {unit:?}s are out of range for a duration");
+                    assert_eq!(error.unwrap_err().message, said);
+                }
+            }
+        }
     }
 }

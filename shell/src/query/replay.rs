@@ -394,3 +394,137 @@ fn replay(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::logical_expr::lit;
+
+    use super::*;
+
+    fn plan() -> Plan {
+        Plan::read(&[lit("lru"), lit("loop:")]).unwrap()
+    }
+
+    #[test]
+    fn arguments_of_a_replay_are_taken_up_to_their_borders() {
+        for (text, is_taken) in [
+            ("ahead=0", false),
+            ("ahead=1", true),
+            ("ahead=32", true),
+            ("ahead=33", false),
+            ("ahead=-1", false),
+            ("ahead=many", false),
+            (" ahead = 7 ", true),
+            ("batch=0", false),
+            ("batch=1", true),
+            ("batch=256", true),
+            ("batch=257", false),
+            ("seed=0", false),
+            ("seed=1", true),
+            ("seed=18446744073709551615", true),
+            ("seed=18446744073709551616", false),
+            ("cache_entries=0", false),
+            ("cache_entries=1", true),
+            ("cache_entries=16777216", true),
+            ("cache_entries=16777217", false),
+            ("cache_bytes=nothing", false),
+            ("capacity=0%", false),
+            ("capacity=100%", true),
+            ("capacity=101%", false),
+            ("format=text", true),
+            ("format=none", false),
+            ("4294967295", true),
+            ("4294967296", false),
+            ("ahed=3", false),
+            ("=3", false),
+        ] {
+            assert_eq!(plan().option(text).is_ok(), is_taken, "{text}");
+        }
+        let error = plan().option("ahed=3").unwrap_err();
+        assert_eq!(error.kind, ErrorKind::NotFound);
+        assert_eq!(error.help.as_deref(), Some("did you mean 'ahead'?"));
+        let error = plan().option("something=3").unwrap_err();
+        assert!(error.help.unwrap().contains("cache_entries, cache_bytes, capacity, ahead, batch"));
+    }
+
+    #[test]
+    fn each_argument_of_a_replay_sets_its_own_and_the_others_stay_as_usual() {
+        let usual = plan();
+        let of = |plan: &Plan| (plan.ahead, plan.batch, plan.seed, plan.format);
+        assert_eq!(of(&usual), (1, 256, 1, None));
+        for (text, wanted) in [
+            ("ahead=7", (7, 256, 1, None)),
+            ("batch=7", (1, 7, 1, None)),
+            ("seed=7", (1, 256, 7, None)),
+            ("format=u32", (1, 256, 1, Some(TraceFormat::U32))),
+        ] {
+            let mut plan = plan();
+            plan.option(text).unwrap();
+            assert_eq!(of(&plan), wanted, "{text}");
+            assert!(plan.capacities.is_empty(), "{text}");
+            let settings = plan.settings(Capacity::Entries(3));
+            let found = (settings.ahead, settings.batch, settings.seed, plan.format);
+            assert_eq!((found, settings.capacity), (wanted, Capacity::Entries(3)), "{text}");
+        }
+        let mut plan = plan();
+        for text in [
+            "1000",
+            "64 KiB",
+            "cache_entries=5",
+            "cache_bytes=64",
+            "cache_bytes=2 KiB",
+            "capacity=5%",
+        ] {
+            plan.option(text).unwrap();
+        }
+        let bytes = [64 << 10, 64, 2048].map(Capacity::Bytes);
+        let entries = [1000, 5].map(Capacity::Entries);
+        assert_eq!(
+            plan.capacities,
+            [entries[0], bytes[0], entries[1], bytes[1], bytes[2], Capacity::Percent(5.0)]
+        );
+    }
+
+    #[test]
+    fn a_replay_takes_a_policy_a_trace_and_texts_or_whole_numbers() {
+        let taken = Plan::read(&[lit("lru"), lit("loop:"), lit(5_i64), lit(6_u64)]).unwrap();
+        assert_eq!(taken.capacities, [5, 6].map(Capacity::Entries));
+        assert_eq!((&*taken.policy, &*taken.trace), ("lru", "loop:"));
+        for arguments in [
+            &[][..],
+            &[lit("lru")],
+            &[lit("lru"), lit(1.5)],
+            &[lit("lru"), lit("loop:"), lit(true)],
+            &[lit("lru"), lit("loop:"), lit(ScalarValue::Utf8(None))],
+            &[datafusion::prelude::col("a"), lit("loop:")],
+        ] {
+            let error = Plan::read(arguments).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Invalid, "{arguments:?}");
+            assert!(error.message.contains("takes a policy, a trace and capacities"), "{error}");
+        }
+        for (name, is_meant) in
+            [("lru", false), ("mine", false), ("./x", true), ("x.wasm", true), ("a/b", true)]
+        {
+            assert_eq!(is_file(name), is_meant, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_that_has_as_many_bytes_as_it_may_and_no_more() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        for (length, is_read) in [(0, true), (9, true), (10, true), (11, false), (1000, false)] {
+            std::fs::write(&path, vec![7_u8; length]).unwrap();
+            match read_limited(&path, 10) {
+                Ok(content) => assert!(is_read && content == vec![7; length], "{length} bytes"),
+                Err(error) => {
+                    assert!(!is_read && error.kind == ErrorKind::Invalid, "{length}: {error}");
+                    let said = format!("has {length} bytes, the most is 10");
+                    assert!(error.message.contains(&said), "{error}");
+                }
+            }
+        }
+        let error = read_limited(&directory.path().join("none"), 10).unwrap_err();
+        assert!(error.kind == ErrorKind::Io && error.message.contains("cannot read"), "{error}");
+    }
+}

@@ -191,3 +191,98 @@ impl Stamp {
         Stamp { own: AtomicU64::new(self.value()), last: Arc::clone(&self.last) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn options() -> ConfigOptions {
+        let mut options = ConfigOptions::new();
+        options.extensions.insert(Settings::default());
+        options
+    }
+
+    #[test]
+    fn a_setting_is_named_in_full_and_the_one_that_was_meant_is_told() {
+        let options = options();
+        for entry in options.entries() {
+            assert!(check_name(&entry.key, &options).is_ok(), "{}", entry.key);
+        }
+        assert!(check_name("datafusion.runtime.memory_limit", &options).is_ok());
+        for (name, help) in [
+            // The end of a name, from a point on.
+            ("short_path", "did you mean tidegate.short_path?"),
+            ("result_max_bytes", "did you mean tidegate.result_max_bytes?"),
+            ("execution.batch_size", "did you mean datafusion.execution.batch_size?"),
+            // A slip of the pen.
+            ("tidegate.short_pat", "did you mean tidegate.short_path?"),
+            ("tidegate.slow_qeury_ms", "did you mean tidegate.slow_query_ms?"),
+            // No name ends with a part of a word.
+            ("ort_path", "SHOW ALL lists the settings"),
+            ("no such thing at all", "SHOW ALL lists the settings"),
+        ] {
+            let error = check_name(name, &options).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::NotFound, "{name}");
+            assert_eq!(error.message, format!("there is no setting '{name}'"));
+            assert_eq!(error.help.as_deref(), Some(help), "{name}");
+        }
+    }
+
+    /// What settings say: of caches, of the short path, of this node, of slowness and of sizes.
+    fn said(options: &ConfigOptions) -> (bool, bool, bool, u64, ResultLimits) {
+        let slow = slow_query_ms(options);
+        let (bypasses, short) = (bypasses_cache(options), has_short_path(options));
+        (bypasses, short, is_alone(options), slow, result_limits(options))
+    }
+
+    #[test]
+    fn each_setting_is_said_by_itself() {
+        let limits = |warn_bytes, max_bytes| ResultLimits { warn_bytes, max_bytes };
+        let usual = (false, true, false, 0, limits(100 << 20, 0));
+        assert_eq!(said(&options()), usual);
+        let (warned, ended) = (limits(7, 0), limits(100 << 20, 7));
+        for (name, value, wanted) in [
+            ("bypass_cache", "true", (true, true, false, 0, usual.4)),
+            ("short_path", "false", (false, false, false, 0, usual.4)),
+            ("this_node_alone", "true", (false, true, true, 0, usual.4)),
+            ("slow_query_ms", "7", (false, true, false, 7, usual.4)),
+            ("result_warn_bytes", "7", (false, true, false, 0, warned)),
+            ("result_max_bytes", "7", (false, true, false, 0, ended)),
+            ("service_level", "soon", usual),
+        ] {
+            let mut options = options();
+            options.set(&format!("tidegate.{name}"), value).unwrap();
+            assert_eq!(said(&options), wanted, "{name}");
+            let level = if name == "service_level" { "soon" } else { DEFAULT_LEVEL };
+            assert_eq!(service_level(&options), level, "{name}");
+        }
+        let mut alone = options();
+        set_alone(&mut alone);
+        assert_eq!(said(&alone), (false, true, true, 0, usual.4));
+        set_service_level(&mut alone, "late");
+        assert_eq!((service_level(&alone), said(&alone).2), ("late", true));
+        // Where there are none of ours, as in a test of DataFusion.
+        let none = ConfigOptions::new();
+        assert_eq!(said(&none), (false, false, false, 0, limits(0, 0)));
+        assert_eq!(service_level(&none), DEFAULT_LEVEL);
+    }
+
+    #[test]
+    fn stamps_are_equal_until_one_of_the_sessions_sets_something() {
+        let first = Stamp::new();
+        let (second, third) = (first.copied(), first.copied());
+        assert_eq!([second.value(), third.value()], [first.value(); 2]);
+        second.renew();
+        assert_eq!(third.value(), first.value(), "what another sets is its own");
+        let of_second = second.copied();
+        assert_eq!(of_second.value(), second.value());
+        let mut seen = HashSet::from([first.value(), second.value()]);
+        // Whoever sets something has a stamp that nobody had before.
+        for stamp in [&third, &first, &of_second, &second, &third, &first] {
+            stamp.renew();
+            assert!(seen.insert(stamp.value()), "{} was given before", stamp.value());
+        }
+    }
+}

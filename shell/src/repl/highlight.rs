@@ -75,4 +75,23 @@ mod tests {
             assert_eq!(plain, line);
         }
     }
+
+    #[test]
+    fn commands_and_words_that_are_no_keywords_stay_plain() {
+        for plain in
+            ["", "  \\d select", ".mode csv", " .schema 'x'", "weather", "\"select\" `from`"]
+        {
+            assert_eq!(colored(plain), plain);
+        }
+        for (line, wanted) in [
+            ("Select", "\x1b[1;34mSelect\x1b[0m"),
+            ("E'a\\'b'", "\x1b[32mE'a\\'b'\x1b[0m"),
+            ("$$ 1 $$", "\x1b[32m$$ 1 $$\x1b[0m"),
+            ("// x", "\x1b[90m// x\x1b[0m"),
+            ("/* a\n\nb */", "\x1b[90m/* a\x1b[0m\n\n\x1b[90mb */\x1b[0m"),
+            ("-1.5e3;", "-\x1b[36m1.5e3\x1b[0m;"),
+        ] {
+            assert_eq!(colored(line), wanted, "{line:?}");
+        }
+    }
 }

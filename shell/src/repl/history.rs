@@ -42,9 +42,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a").join("b").join("history");
         prepare(&path).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        prepare(&path).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        for mode in [0o644, 0o640, 0o620, 0o610, 0o604, 0o602, 0o666, 0o600] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            prepare(&path).unwrap();
+            let found = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+            assert_eq!(found, 0o600, "{mode:o}");
+        }
         assert_eq!(
             fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o777,
             0o700

@@ -80,7 +80,7 @@ fn prompt(keyspace: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::tests::{Printed, session};
+    use crate::session::tests::{Printed, session};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn the_first_failure_drops_the_rest_of_what_was_entered() {
@@ -99,5 +99,14 @@ mod tests {
             assert_eq!(printed.take(), wanted, "{text}");
         }
         session.database().close().await.unwrap();
+    }
+
+    #[test]
+    fn the_prompt_names_any_keyspace_but_the_usual_one() {
+        for (keyspace, wanted) in
+            [("default", "tg> "), ("weather", "tg:weather> "), ("Default", "tg:Default> ")]
+        {
+            assert_eq!(prompt(keyspace), wanted);
+        }
     }
 }

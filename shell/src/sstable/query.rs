@@ -134,3 +134,26 @@ fn table_name(name: &str) -> String {
     let name: String = name.chars().take(48).map(plain).collect();
     if name.is_empty() { "sstable".to_owned() } else { name }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_of_files_has_a_name_that_sql_takes() {
+        let long = "a".repeat(60);
+        for (found, name) in [
+            ("users", "users"),
+            ("Users_2", "Users_2"),
+            ("", "sstable"),
+            ("a-b.c d", "a_b_c_d"),
+            ("größe", "gr__e"),
+            ("\"quoted\"", "_quoted_"),
+            (&long[..48], &long[..48]),
+            (&long[..49], &long[..48]),
+            (&long[..], &long[..48]),
+        ] {
+            assert_eq!(table_name(found), name, "{found}");
+        }
+    }
+}

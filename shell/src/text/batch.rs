@@ -56,6 +56,9 @@ mod tests {
             "BEGIN UNLOGGED BATCH insert ;",
             "begin logged batch apply",
             "begin counter batch batch",
+            "Begin Counter Batch",
+            "begin batch apply ; batch",
+            "begin batch apply batches",
         ] {
             assert!(is_within(open), "{open}");
         }
@@ -67,6 +70,10 @@ mod tests {
             "begin x batch",
             "insert begin batch",
             "begin batch insert ; apply batch",
+            "Begin Unlogged Batch update ; Apply Batch",
+            "begin counter batch apply apply batch",
+            "begin logged unlogged batch",
+            "begin batch apply batch begin batch",
         ] {
             assert!(!is_within(ended), "{ended}");
         }

@@ -272,4 +272,39 @@ mod tests {
         }
         assert!(lex("'a'''").last().expect("one token").closed);
     }
+
+    #[test]
+    fn quotes_tags_and_marks_of_comments_pair_with_their_own_kind() {
+        use TokenKind::*;
+        for (text, wanted) in [
+            ("`a;``b`", QuotedIdentifier),
+            ("`a\";'`", QuotedIdentifier),
+            ("\"a;`'\"", QuotedIdentifier),
+            ("'a;`\"'", Text),
+            ("$t$ ;$T$ $ $$ ;$t$", Text),
+            ("$$ ;$t$ ;$$", Text),
+            ("/*/ ;*/", Comment),
+            ("/* -- ;\n // ; */", Comment),
+            ("-- /* ;", Comment),
+            ("// ;'", Comment),
+            ("1.5E+3", Number),
+            ("2e-7", Number),
+            ("$1", Symbol),
+            ("$", Symbol),
+        ] {
+            assert_eq!(kinds(text), [(wanted, text)], "{text}");
+            assert!(lex(text).all(|token| token.closed), "{text}");
+            // It ends where it ends, whatever stands behind.
+            let behind = format!("{text}\n;");
+            assert_eq!(kinds(&behind)[0], (wanted, text), "{behind}");
+            assert_eq!(kinds(&behind).last(), Some(&(Semicolon, ";")), "{behind}");
+        }
+        assert_eq!(kinds("$1$2"), [(Symbol, "$1"), (Symbol, "$2")]);
+        assert_eq!(kinds("E 'x'"), [(Word, "E"), (Space, " "), (Text, "'x'")]);
+        assert_eq!(kinds("a//b"), [(Word, "a"), (Comment, "//b")]);
+        assert_eq!(kinds("a/b"), [(Word, "a"), (Symbol, "/"), (Word, "b")]);
+        for open in ["`a", "`a``", "$t$ $T$", "$$ $", "/*/", "/* /* */", "E'a\\'", "\"a'"] {
+            assert!(!lex(open).last().expect("one token").closed, "{open}");
+        }
+    }
 }

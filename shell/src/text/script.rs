@@ -192,4 +192,37 @@ mod tests {
             assert!(!is_complete(open), "{open}");
         }
     }
+
+    #[test]
+    fn lines_may_end_as_those_of_windows() {
+        assert_eq!(
+            pieces("\\d t\r\nSELECT 1;\r\nquit\r\n-- c\r\n.tables \r\nSELECT\r\n2;\r\nHelp ;\r\n"),
+            ["C \\d t", "S SELECT 1", "C quit", "C .tables", "S SELECT\r\n2", "C Help ;"]
+        );
+        for (text, rest) in [
+            ("SELECT 1;\r\nSELECT\r\n", "\r\nSELECT\r\n"),
+            ("exit\r\n", ""),
+            ("SELECT 1 -- ;\r\n", "SELECT 1 -- ;\r\n"),
+        ] {
+            assert_eq!(&text[complete_bytes(text)..], rest, "{text}");
+        }
+    }
+
+    /// A word of the shell that stands elsewhere is one of SQL.
+    #[test]
+    fn a_bare_word_is_a_command_only_alone_on_the_line_where_a_statement_may_begin() {
+        for word in BARE_WORDS {
+            let upper = word.to_ascii_uppercase();
+            for line in [(*word).to_owned(), format!(" {upper} ;"), format!("{word};;")] {
+                assert_eq!(pieces(&line), [format!("C {}", line.trim())], "{line}");
+                let behind = format!("SELECT 1;\n{line}\nSELECT 2");
+                let wanted = ["S SELECT 1".to_owned(), format!("C {}", line.trim())];
+                assert_eq!(pieces(&behind)[..2], wanted, "{line}");
+            }
+            assert_eq!(pieces(&format!("{word} me")), [format!("S {word} me")]);
+            assert_eq!(pieces(&format!("{word}s;")), [format!("S {word}s")]);
+            assert_eq!(pieces(&format!("SELECT\n{word}")), [format!("S SELECT\n{word}")]);
+            assert!(is_complete(word) && !is_complete(&format!("{word} me")), "{word}");
+        }
+    }
 }

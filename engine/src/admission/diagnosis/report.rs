@@ -115,4 +115,45 @@ mod tests {
         assert_eq!(text.lines().count(), 3 + GROUPS_MAX + 2);
         assert!(text.contains("\n10\tmore reads\n"), "{text}");
     }
+
+    #[test]
+    fn reads_that_hold_as_much_stand_by_their_number_and_then_by_their_names() {
+        let of = |table: &str, state, memory_bytes| read(0, table, state, memory_bytes);
+        let reads = [
+            of("a.w", ReadState::Queued, 0),
+            of("a.u", ReadState::Running, 10),
+            of("a.t", ReadState::Running, 5),
+            of("a.v", ReadState::Memory, 0),
+            of("a.t", ReadState::Running, 5),
+            of("a.v", ReadState::Memory, 0),
+            of("a.t", ReadState::Client, 0),
+        ];
+        let names = vec!["x".to_owned(); reads.len()];
+        let text = report(&scene(&reads, &names));
+        let lines: Vec<&str> = text.lines().skip(3).collect();
+        let wanted = [
+            "2\t10\tx\ta.t\tkeys\trunning",
+            "1\t10\tx\ta.u\tkeys\trunning",
+            "2\t0\tx\ta.v\tkeys\twaits for memory",
+            "1\t0\tx\ta.t\tkeys\twaits for its client",
+            "1\t0\tx\ta.w\tkeys\tqueued",
+            "7\t20\tall; reads of single rows are not among them",
+        ];
+        assert_eq!(lines, wanted);
+    }
+
+    #[test]
+    fn a_limit_of_a_report_is_just_where_it_says() {
+        for (groups, more) in [(GROUPS_MAX, None), (GROUPS_MAX + 1, Some("1\tmore reads"))] {
+            let of = |number| read(number, &format!("a.t{number}"), ReadState::Running, number);
+            let reads: Vec<ReadStatus> = (0..groups as u64).map(of).collect();
+            let names = vec!["x".to_owned(); groups];
+            let text = report(&scene(&reads, &names));
+            assert_eq!(text.lines().find(|line| line.ends_with("more reads")), more, "{text}");
+        }
+        for (busy_per_mille, wanted) in [(BUSY_PER_MILLE - 1, "disk"), (BUSY_PER_MILLE, "CPU")] {
+            let text = report(&Scene { busy_per_mille, has_turns: false, ..scene(&[], &[]) });
+            assert!(text.contains(&format!("bottleneck: {wanted}\n")), "{text}");
+        }
+    }
 }

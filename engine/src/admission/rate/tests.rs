@@ -425,3 +425,77 @@ fn a_policy_that_fails_is_put_out_and_the_native_one_decides() {
     assert_eq!((limiter.policy().name(), limiter.name()), ("decaying", Some("planner")));
     assert_eq!(limiter.failure().map(|failure| failure.kind), Some(FailureKind::Trap));
 }
+
+/// Fails at a question of one kind, and refuses all else.
+struct Failing {
+    at_plan: bool,
+}
+
+impl Failing {
+    fn fail(message: &str) -> PolicyFailure {
+        let (kind, message) = (FailureKind::Trap, message.to_owned());
+        PolicyFailure { kind, message, backtrace: Vec::new() }
+    }
+}
+
+impl RatePolicy for Failing {
+    fn name(&self) -> &str {
+        "failing"
+    }
+
+    fn version(&self) -> &str {
+        "1"
+    }
+
+    fn exceeded(&mut self, _: &Excess) -> std::result::Result<Ruling, PolicyFailure> {
+        match self.at_plan {
+            true => Ok(false.into()),
+            false => Err(Failing::fail("at an answer")),
+        }
+    }
+
+    fn plan(
+        &mut self,
+        _: u64,
+        _: &[KeyLoad],
+        _: &mut Vec<PlannedRate>,
+    ) -> std::result::Result<(), PolicyFailure> {
+        match self.at_plan {
+            true => Err(Failing::fail("at a plan")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// What became of a policy is told as long as no other one was put in charge.
+#[test]
+fn a_failure_is_told_until_somebody_else_is_put_in_charge() {
+    let table = table(1, Some(5), None);
+    let ask = |limiter: &mut Limiter, second: i64| {
+        for _ in 0..50 {
+            let _ = admit(limiter, &table, Token(7), Operation::Read, second * 1_000_000);
+        }
+    };
+    for (at_plan, message) in [(false, "at an answer"), (true, "at a plan")] {
+        for next in [Some("second"), None] {
+            let case = format!("{message}, then {next:?}");
+            let mut limiter = limiter(9);
+            assert_eq!((limiter.failure(), limiter.name()), (None, None), "{case}");
+            limiter.set_policy(Some(("first".into(), Box::new(Failing { at_plan }))));
+            assert_eq!((limiter.failure(), limiter.policy().name()), (None, "failing"), "{case}");
+            (1..=3).for_each(|second| ask(&mut limiter, second));
+            let told = limiter.failure().map(|failure| failure.message.as_str());
+            assert_eq!((told, limiter.name()), (Some(message), Some("first")), "{case}");
+            assert_eq!(limiter.policy().name(), "decaying", "{case}");
+
+            let planner = || -> Box<dyn RatePolicy> { Box::new(Planner::default()) };
+            limiter.set_policy(next.map(|name| (name.to_owned(), planner())));
+            let decides = if next.is_some() { "planner" } else { "decaying" };
+            for second in 4..7 {
+                assert_eq!((limiter.failure(), limiter.name()), (None, next), "{case}");
+                assert_eq!(limiter.policy().name(), decides, "{case}");
+                ask(&mut limiter, second);
+            }
+        }
+    }
+}

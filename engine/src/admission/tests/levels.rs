@@ -380,3 +380,55 @@ fn new_shares_of_a_level_act_at_once() {
     drop((running, permit));
     assert_eq!((world.status().running, world.status().memory_bytes), (0, 0));
 }
+
+#[test]
+fn work_that_waited_is_judged_by_its_level_and_by_the_time_that_it_has() {
+    const MS: u64 = 1_000_000;
+    let world = world(3, 1 << 30, [1000, 1000]);
+    let most = INTERACTIVE_WAIT.as_nanos() as u64;
+    let hundred_ms = Some(Deadline::after(Duration::from_millis(100), &*world.clock));
+    let told = |class, level, deadline, waited_ns| {
+        let checked = world.admission.check_wait(class, &Terms { level, deadline }, waited_ns);
+        checked.err().map(|error| error.to_string())
+    };
+    let classes = [
+        (WorkClass::Keys, "reads of partitions"),
+        (WorkClass::Scan, "scans"),
+        (WorkClass::Write, "writes"),
+    ];
+    world.clock.advance(Duration::from_millis(69));
+    for (class, work) in classes {
+        for (level, waited_ns) in [
+            (LevelId::DEFAULT, 60_000 * MS),
+            (LevelId(99), 60_000 * MS),
+            (BATCH, 60_000 * MS),
+            (INTERACTIVE, most),
+            (INTERACTIVE, most + 999),
+        ] {
+            for deadline in [None, hundred_ms] {
+                let told = told(class, level, deadline, waited_ns);
+                assert_eq!(told, None, "{class:?} {level:?} after {waited_ns} ns");
+            }
+        }
+        let told = told(class, INTERACTIVE, None, most + 1000).expect("it waited for too long");
+        let wanted = format!("waited 50 ms for a turn among {work} of service level 'fast'");
+        assert!(told.contains(&wanted) && told.contains("not kept waiting"), "{told}");
+    }
+    // Three tenths of its time are left.
+    world.clock.advance(Duration::from_millis(1));
+    for (class, work) in classes {
+        let levels = [(LevelId::DEFAULT, "default"), (BATCH, "bulk"), (INTERACTIVE, "fast")];
+        for (level, name) in levels {
+            let short = told(class, level, hundred_ms, MS - 1);
+            assert_eq!(short, None, "{class:?} {level:?}: that is no wait");
+            let told = told(class, level, hundred_ms, MS).expect("its time would not do");
+            let wanted = format!("waited 1 ms for a turn among {work} of service level '{name}'");
+            assert!(told.contains(&wanted) && told.contains("time that is left"), "{told}");
+        }
+    }
+    let refused = |level| world.admission.level_status(level).refused;
+    assert_eq!([LevelId::DEFAULT, BATCH, INTERACTIVE].map(refused), [3, 3, 6]);
+    // Writes are no reads of the class in which their level stands.
+    let refused = |class| world.admission.status(class).refused;
+    assert_eq!([WorkClass::Keys, WorkClass::Scan, WorkClass::Write].map(refused), [4, 4, 0]);
+}

@@ -1,13 +1,16 @@
 //! Arrow arrays of every kind that gives values of a column, and rows that do not fit.
 
 use arrow::array::{
-    Array, ArrayRef, BinaryArray, BinaryViewArray, Decimal128Array, FixedSizeBinaryArray,
-    FixedSizeListArray, Float64Array, Int32Array, Int64Array, LargeBinaryArray, LargeListArray,
-    LargeStringArray, ListArray, StringArray, StringViewArray, StructArray,
+    Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, Decimal128Array, Decimal256Array,
+    FixedSizeBinaryArray, FixedSizeListArray, Float64Array, Int32Array, Int64Array,
+    LargeBinaryArray, LargeListArray, LargeStringArray, ListArray, StringArray, StringViewArray,
+    StructArray,
 };
-use arrow::datatypes::{DataType as ArrowType, Field, Int32Type};
+use arrow::datatypes::{DataType as ArrowType, Decimal256Type, Field, Int32Type, i256};
 
 use super::*;
+use crate::batch::column::ColumnBuilder;
+use crate::batch::wide;
 use crate::error::Error;
 use crate::schema::ClusteringOrder;
 use crate::schema::value::format_uuid;
@@ -208,5 +211,44 @@ fn static_columns_alone_are_written_without_a_row() {
     }
     for mutation in written(&[("pk", keys), ("ck", keys)]) {
         assert_eq!((mutation.static_row, mutation.rows.len()), (None, 1), "a row of keys alone");
+    }
+}
+
+#[test]
+fn a_wide_number_has_just_the_digits_of_its_column_on_both_sides_of_zero() {
+    let ty = DataType::Decimal { precision: 40, scale: 2 };
+    let power = |exponent: u32| i256::from_i128(10).wrapping_pow(exponent);
+    let shown = |ty: &DataType, stored: &[u8]| {
+        let mut column = ColumnBuilder::new(ty);
+        let shown = column.push(Some(stored)).and_then(|()| column.finish()).ok()?;
+        Some(shown.as_primitive::<Decimal256Type>().value(0))
+    };
+    // In the column the first of each pair has 40 digits, and the other one 41.
+    for (exponent, scale, fits) in [
+        (39, 2, true),
+        (40, 2, false),
+        (37, 0, true),
+        (38, 0, false),
+        (41, 4, true),
+        (42, 4, false),
+    ] {
+        for sign in [1, -1] {
+            let signed = |number: i256| if sign < 0 { number.wrapping_neg() } else { number };
+            let (number, case) = (signed(power(exponent)), format!("{sign}e{exponent}, {scale}"));
+            let array = Decimal256Array::from_iter_values([number]);
+            let array = array.with_precision_and_scale(76, scale).unwrap();
+            let wanted = fits.then(|| Value::Decimal { unscaled: sign * 10i128.pow(37), scale: 0 });
+            assert_eq!(value_at(&array, 0, &ty).ok().flatten(), wanted, "{case}");
+            let mut stored = i32::from(scale).to_be_bytes().to_vec();
+            stored.extend(wide::to_bytes(number));
+            assert_eq!(shown(&ty, &stored), fits.then(|| signed(power(39))), "{case}");
+        }
+    }
+    let most = power(76).wrapping_sub(i256::ONE);
+    for (number, fits) in [(most, true), (power(76), false)] {
+        for number in [number, number.wrapping_neg()] {
+            let found = shown(&DataType::Varint, &wide::to_bytes(number));
+            assert_eq!(found, fits.then_some(number), "{number} as a varint");
+        }
     }
 }

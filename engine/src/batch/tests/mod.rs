@@ -3,6 +3,7 @@
 mod arrays;
 mod flat;
 mod select;
+mod stored;
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -453,4 +453,69 @@ mod tests {
             }
         }
     }
+
+    /// A budget of ten slots with so many entries of so many bytes each.
+    fn with_entries(count: u64, size_bytes: u32) -> Budget {
+        let mut budget = Budget::new(10 * ENTRY_BYTES_SMALL);
+        assert_eq!(budget.slots_max(), 10);
+        for fingerprint in 0..count {
+            let (cost_us, table) = (LOAD_COST_US, 0);
+            let attributes = EntryAttributes { fingerprint, size_bytes, cost_us, table };
+            let kind = if fingerprint % 2 == 0 { EntryKind::Row } else { EntryKind::DataPage };
+            assert!(budget.allocate(attributes, kind, Arrival::Read { run: 0 }).is_some());
+        }
+        budget
+    }
+
+    #[test]
+    fn there_is_room_up_to_the_last_byte_and_the_last_slot() {
+        let whole = 10 * ENTRY_BYTES_SMALL;
+        for (count, size_bytes) in [(0, 0), (1, 7), (9, 10), (10, 1), (10, 192), (5, 384), (0, 1)] {
+            let mut budget = with_entries(count, size_bytes);
+            let used = count * u64::from(size_bytes);
+            let left = whole - used;
+            assert_eq!((budget.bytes(), budget.capacity_bytes()), (used, whole));
+            let has_slot = count < 10;
+            for bytes in [0, 1, left.saturating_sub(1), left, left + 1, left + 1000] {
+                let told = format!("{bytes} beside {count} of {size_bytes}");
+                assert_eq!(budget.has_room_for(bytes), has_slot && bytes <= left, "{told}");
+                let over = bytes.saturating_sub(left);
+                let least = u64::from(!has_slot && bytes > 0);
+                assert_eq!(budget.excess(bytes), over.max(least), "{told}");
+            }
+            // A lower capacity takes no slot from anyone, and a larger one has more of both.
+            budget.set_capacity_bytes(used / 2);
+            assert_eq!((budget.excess(0), budget.slots_max()), (used - used / 2, 10));
+            assert!(!budget.has_room_for(1), "{count} of {size_bytes}");
+            budget.set_capacity_bytes(2 * whole);
+            assert_eq!((budget.excess(whole), budget.slots_max()), (0, 20));
+            assert!(budget.has_room_for(whole), "{count} of {size_bytes}");
+        }
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted_by_its_kind_and_takes_none() {
+        let mut budget = with_entries(10, 1);
+        let (cost_us, table, size_bytes) = (LOAD_COST_US, 0, 1);
+        let another = EntryAttributes { fingerprint: 77, size_bytes, cost_us, table };
+        let large = EntryAttributes { size_bytes: 10_000, ..another };
+        for (attributes, kind, arrival) in [
+            (another, EntryKind::Row, Arrival::Read { run: 0 }),
+            (large, EntryKind::Row, Arrival::Read { run: 0 }),
+            (another, EntryKind::DataPage, Arrival::Written),
+            (large, EntryKind::IndexPage, Arrival::Written),
+        ] {
+            assert_eq!(budget.allocate(attributes, kind, arrival), None);
+        }
+        let PageCacheStats { total, bytes, capacity_bytes, kinds } = budget.stats();
+        let of = |pages, passed| PageCounts { pages, bytes: pages, passed, ..Default::default() };
+        assert_eq!((total, bytes, capacity_bytes), (of(10, 4), 10, 10 * ENTRY_BYTES_SMALL));
+        let wanted = [
+            (EntryKind::Row, of(5, 2)),
+            (EntryKind::IndexPage, of(0, 1)),
+            (EntryKind::DataPage, of(5, 1)),
+        ];
+        assert_eq!(kinds, wanted, "in the order of their numbers");
+        budget.check();
+    }
 }

@@ -89,3 +89,51 @@ impl IndexShare {
         self.order.push_back(place);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_exceeded_by_the_first_byte_beyond_it() {
+        let cases = [
+            (None, 200),
+            (Some(0), 0),
+            (Some(1), 10),
+            (Some(100), 1000),
+            (Some(101), 1000),
+            (Some(u64::MAX), 1000),
+        ];
+        for (percent, most) in cases {
+            let mut share = IndexShare::new();
+            if let Some(percent) = percent {
+                share.set_percent(percent);
+            }
+            share.came(1, most, |_, _| true);
+            assert!(!share.is_over(1000), "{percent:?} percent, {most} bytes");
+            share.came(2, 1, |_, _| true);
+            assert!(share.is_over(1000), "{percent:?} percent, {most} bytes and one");
+            share.left(1);
+            assert!(!share.is_over(1000), "{percent:?} percent, {most} bytes again");
+        }
+    }
+
+    /// Places of those that left in another way are cleared away; the others keep their order.
+    #[test]
+    fn who_came_first_leaves_first_however_many_came_and_left_meanwhile() {
+        let mut share = IndexShare::new();
+        let first = [7, 3, 5].map(|number| (number, share.came(number, 10, |_, _| true)));
+        for _ in 0..10 * LEFT_MAX {
+            share.came(9, 10, |number, stamp| first.contains(&(number, stamp)));
+            share.left(10);
+            assert!(share.order.len() <= 2 * (first.len() + 1) + LEFT_MAX + 1);
+        }
+        share.check(3, 30);
+        assert_eq!([share.pop(), share.pop()], [Some(first[0]), Some(first[1])]);
+        share.put_back(first[0]);
+        assert_eq!(share.pop(), Some(first[2]));
+        let others = std::iter::from_fn(|| share.pop());
+        let there: Vec<_> = others.filter(|place| first.contains(place)).collect();
+        assert_eq!(there, [first[0]], "what was put back is the newest");
+    }
+}

@@ -3,20 +3,23 @@
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use futures::channel::oneshot;
 use futures::executor::{LocalPool, block_on};
-use futures::future::LocalBoxFuture;
+use futures::future::{LocalBoxFuture, join3};
 use futures::task::LocalSpawnExt;
 
 use super::*;
 use crate::cache::{PageCache, PageCounts, PolicyIdentity, PolicyState, SwapStep};
-use crate::clock::Random;
+use crate::clock::{Random, SimulatedClock};
 use crate::config::PAGE_BYTES;
 use crate::disk::DiskFile;
 use crate::error::{Error, Result};
 use crate::policy::cache_admission::{AdmissionCandidate, AdmissionPolicy};
 use crate::policy::{FailureKind, Lru, PolicyFailure};
+use crate::probe::{Count, Detail, Probed, Watch};
+use crate::trace::Recorder;
 
 /// A file of which byte `n` is decided by `seed`.
 struct MemoryFile {
@@ -627,4 +630,154 @@ fn pages_of_a_piece_whose_rows_are_kept_come_in_the_second_time() {
     }
     assert_eq!((counts().pages, counts().joined, counts().passed), (6, 1, 9));
     assert_eq!(file.reads.borrow().len(), 5);
+}
+
+#[test]
+fn one_read_of_the_disk_brings_256_pages_at_most() {
+    let (cache, file) = (cache(2000), MemoryFile::new(16, 600 * PAGE_BYTES));
+    let paged = paged(&cache, &file);
+    // First page and count of the reads since the last time.
+    let reads = || -> Vec<(u64, usize)> {
+        let in_pages = |(at, bytes): (u64, usize)| (at / PAGE_BYTES as u64, bytes / PAGE_BYTES);
+        file.reads.take().into_iter().map(in_pages).collect()
+    };
+    assert!(block_on(paged.absent_range((0, 257), Keep::All)).unwrap().is_none());
+    assert!(reads().is_empty(), "an I/O cannot bring so many");
+    assert!(block_on(paged.read_uncached(0, 600 * PAGE_BYTES)).unwrap() == file.content);
+    assert_eq!(reads(), [(0, 256), (256, 256), (512, 88)]);
+    let piece = block_on(paged.absent_range((0, 256), Keep::All)).unwrap().unwrap();
+    assert!(piece[..] == file.content[..256 * PAGE_BYTES]);
+    assert_eq!(reads(), [(0, 256)]);
+    let pages = block_on(paged.page_range(255, 345)).unwrap();
+    assert_eq!(reads(), [(256, 256), (512, 88)], "255 is there");
+    let mut wanted = file.content.chunks(PAGE_BYTES).skip(255);
+    assert!(pages.iter().all(|page| Some(&page[..]) == wanted.next()) && wanted.next().is_none());
+}
+
+#[test]
+fn a_file_is_read_to_its_last_byte_and_not_beyond() {
+    let size = 2 * PAGE_BYTES + 100;
+    let (cache, file) = (cache(8), MemoryFile::new(17, size));
+    let paged = paged(&cache, &file);
+    for (offset, length, is_there) in [
+        (0, size, true),
+        (0, size + 1, false),
+        (0, 0, true),
+        (PAGE_BYTES - 1, 2, true),
+        (2 * PAGE_BYTES, 100, true),
+        (2 * PAGE_BYTES, 101, false),
+        (size - 1, 1, true),
+        (size, 0, true),
+        (size, 1, false),
+        (size + 1, 0, false),
+        (usize::MAX, 1, false),
+    ] {
+        let at = offset as u64;
+        for read in [block_on(paged.read(at, length)), block_on(paged.read_uncached(at, length))] {
+            let told = format!("{length} bytes at {offset}");
+            assert_eq!(read.is_ok(), is_there, "{told}");
+            match read {
+                Ok(bytes) => assert!(bytes == file.content[offset..][..length], "{told}"),
+                Err(error) => assert!(matches!(error, Error::Corrupt(_)), "{told}: {error}"),
+            }
+        }
+    }
+    for (first, count, is_there) in [
+        (0, 3, true),
+        (0, 4, false),
+        (2, 1, true),
+        (3, 0, true),
+        (3, 1, false),
+        (4, 0, false),
+        (u64::MAX, 2, false),
+    ] {
+        let pages = block_on(paged.page_range(first, count));
+        let found = pages.map(|pages| pages.len() as u64).ok();
+        assert_eq!(found, is_there.then_some(count), "{count} pages from {first}");
+    }
+    assert_eq!(block_on(paged.page(2)).unwrap().len(), 100);
+    assert!(matches!(block_on(paged.page(3)), Err(Error::Corrupt(_))));
+}
+
+#[test]
+fn pages_are_counted_for_a_read_by_where_they_came_from() {
+    let (cache, file) = (cache(64), MemoryFile::new(18, 60 * PAGE_BYTES));
+    let paged = paged(&cache, &file);
+    // Pages that were in memory, were read, were on their way.
+    let counted = |work: &dyn Fn()| {
+        let watch = Watch::new(SimulatedClock::new(0), Detail::Counts);
+        let probe = watch.read(Arc::new("ks.t")).on(0);
+        Probed::new(Some(probe.clone())).within(work);
+        [Count::PagesCached, Count::PagesRead, Count::PagesJoined].map(|what| probe.stats()[what])
+    };
+    let page = |number| _ = block_on(paged.page(number)).unwrap();
+    let range = |first, count| _ = block_on(paged.page_range(first, count)).unwrap();
+    let piece = |first, keep| _ = block_on(paged.absent_range((first, 3), keep)).unwrap();
+    assert_eq!(counted(&|| page(7)), [0, 1, 0]);
+    assert_eq!(counted(&|| page(7)), [1, 0, 0]);
+    assert_eq!(counted(&|| range(5, 4)), [1, 3, 0], "7 is there");
+    assert_eq!(counted(&|| range(5, 4)), [4, 0, 0]);
+    assert_eq!(counted(&|| piece(20, Keep::All)), [0, 3, 0]);
+    assert_eq!(counted(&|| piece(20, Keep::All)), [0, 0, 0], "it is for the reader to ask again");
+    for wanted in [[0, 3, 0], [0, 3, 0], [0, 0, 0]] {
+        assert_eq!(counted(&|| piece(30, Keep::SecondTime)), wanted);
+    }
+    let start = 40 * PAGE_BYTES as u64;
+    assert_eq!(counted(&|| _ = block_on(paged.read_uncached(start, 4097)).unwrap()), [0, 2, 0]);
+    assert_eq!(counted(&|| _ = block_on(paged.read(start, 4097)).unwrap()), [0, 2, 0]);
+    assert_eq!(counted(&|| _ = block_on(paged.read(start + 9, 9)).unwrap()), [1, 0, 0]);
+    assert_eq!(counted(&|| assert!(paged.cached_page(59).is_none())), [0, 0, 0]);
+    assert_eq!(counted(&|| assert!(paged.is_cached(7))), [0, 0, 0], "this is no use");
+
+    file.close_gate();
+    let mut pool = LocalPool::new();
+    let [first, second] = [paged.clone(), paged.clone()];
+    let first = async move { first.page(50).await };
+    let first = pool.spawner().spawn_local_with_handle(first).unwrap();
+    pool.run_until_stalled();
+    let watch = Watch::new(SimulatedClock::new(0), Detail::Counts);
+    let probe = watch.read(Arc::new("ks.t")).on(0);
+    let range = async move { second.page_range(49, 3).await };
+    let second = Probed::new(Some(probe.clone())).run(range);
+    let second = pool.spawner().spawn_local_with_handle(second).unwrap();
+    pool.run_until_stalled();
+    file.open_gate();
+    assert_eq!(pool.run_until(first).unwrap()[..], pool.run_until(second).unwrap()[1][..]);
+    let stats = probe.stats();
+    let found = (stats[Count::PagesRead], stats[Count::PagesJoined], stats[Count::PagesCached]);
+    assert_eq!(found, (2, 1, 0), "49 and 51 are read, 50 is on its way");
+}
+
+#[test]
+fn a_recording_has_each_read_once_with_its_kind_its_size_and_whether_it_was_there() {
+    let (cache, file) = (cache(64), MemoryFile::new(19, 8 * PAGE_BYTES));
+    let (page, piece) = (EntryKind::IndexPage, EntryKind::PartitionIndexPage);
+    let paged = block_on(PagedFile::with_kind(cache.clone(), file.clone(), page, 3)).unwrap();
+    let pieces = ParsedFile::new(cache.clone(), piece, 3);
+    block_on(paged.page(0)).unwrap();
+    cache.start_recording(Recorder::new(SimulatedClock::new(0), 0));
+    for number in [0, 1, 1] {
+        block_on(paged.page(number)).unwrap();
+    }
+    block_on(paged.page_range(1, 2)).unwrap();
+    pieces.insert(9, Rc::new(7_u64), 100);
+    assert!(pieces.get(9).is_some() && pieces.get(10).is_none());
+    file.close_gate();
+    let all = join3(paged.page(5), paged.page(5), async { file.open_gate() });
+    let (first, second, ()) = block_on(all);
+    assert!(first.is_ok() && second.is_ok());
+    let (requests, lost) = cache.take_recorded(Vec::new());
+    let read = |kind: EntryKind, size_bytes: u32, is_hit: bool| (kind as u8, size_bytes, is_hit);
+    let pages = [true, false, true, true, false].map(|is_hit| read(page, 4096, is_hit));
+    let pieces = [false, true].map(|is_hit| read(piece, 100, is_hit));
+    // Who waits for a page finds it, before it has come for the cache.
+    let joined = [true, false].map(|is_hit| read(page, 4096, is_hit));
+    let found = requests.iter().map(|read| (read.kind, read.size_bytes, read.is_hit));
+    assert_eq!(found.collect::<Vec<_>>(), [&pages[..], &pieces, &joined].concat());
+    let ids: Vec<u64> = requests.iter().map(|read| read.id).collect();
+    assert!(ids[1] == ids[2] && ids[2] == ids[3] && ids[0] != ids[1] && ids[3] != ids[4]);
+    assert_eq!((lost, ids[5] == ids[6], ids[7] == ids[8]), (0, true, true));
+    cache.stop_recording();
+    block_on(paged.page(0)).unwrap();
+    assert_eq!(cache.take_recorded(Vec::new()), (Vec::new(), 0));
 }

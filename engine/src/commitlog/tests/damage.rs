@@ -431,3 +431,41 @@ fn a_segment_that_the_disk_does_not_give_is_told_and_the_others_are_handed_out()
         assert!(told > 10 && read > 10, "{told} were told, {read} were read");
     });
 }
+
+/// No ledger knows of these segments: each has its own size in its header, and where the one before
+/// it ends.
+#[test]
+fn a_segment_that_was_cut_is_told_by_its_own_header_or_by_the_next_one() {
+    const BLOCK: u64 = BLOCK_BYTES as u64;
+    const WHOLE: u64 = SEGMENT_BYTES as u64;
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        let log = open(&disk, Durability::Sync).await;
+        let positions = fill(&log).await;
+        let ids = segments(&positions);
+        let disk = disk.power_cut();
+        assert!(found(&disk, Recovery::Refuse).await.1.is_empty());
+        for (nth, id) in ids.iter().enumerate() {
+            let path = segment::path(&directory(), *id);
+            let whole = read_file(&disk, &path).await.unwrap();
+            for left in [0, BLOCK, 5 * BLOCK, WHOLE - BLOCK, WHOLE + BLOCK] {
+                cut(&disk, *id, left).await;
+                let (records, damaged) = found(&disk, Recovery::Refuse).await;
+                let told: Vec<u64> = damaged.iter().map(|damaged| damaged.segment).collect();
+                // Of an empty one that none follows nobody knows anything.
+                let is_told = left > 0 || nth + 1 < ids.len();
+                let wanted = if is_told { vec![*id] } else { Vec::new() };
+                assert_eq!(told, wanted, "segment {nth} has {left} bytes");
+                let words = format!("a commitlog segment of {WHOLE} bytes");
+                let says = damaged.iter().any(|told| told.error.to_string().contains(&words));
+                assert_eq!(says, left > 0, "segment {nth} has {left} bytes: {damaged:?}");
+                let found: Vec<_> = records.iter().map(|(position, _)| *position).collect();
+                let mut others = positions.iter().filter(|position| position.segment != *id);
+                assert!(others.all(|position| found.contains(position)), "segment {nth}: {left}");
+                cut(&disk, *id, WHOLE).await;
+                overwrite(&disk, &path, &whole).await;
+            }
+        }
+        assert!(found(&disk, Recovery::Refuse).await.1.is_empty());
+    });
+}

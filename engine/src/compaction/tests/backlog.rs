@@ -60,3 +60,15 @@ fn shares_grow_with_the_backlog() {
     assert_eq!([of(0.0), of(1.5), of(15.75), of(30.0), of(500.0)], [100, 100, 550, 1000, 1000]);
     assert_eq!(shares(u64::MAX, 0), 1000);
 }
+
+/// Of so many SSTables a table has much before it in any case.
+#[test]
+fn of_many_sstables_two_merges_are_looked_ahead_and_of_fewer_all() {
+    let tiered = of_class(CompactionClass::SizeTiered);
+    // Eight merges of 32 each, and one of what comes of them.
+    assert_eq!(mib(&files(&[50; 256]), tiered), 2 * 256 * 50);
+    assert_eq!(mib(&files(&[50; 257]), tiered), 2 * 32 * 50);
+    // Sixteen merges at most.
+    let few = CompactionOptions { max_threshold: 4, ..tiered };
+    assert_eq!(mib(&files(&[50; 256]), few), 16 * 4 * 50);
+}

@@ -293,3 +293,181 @@ fn a_merge_may_write_so_many_sstables_and_no_more() {
         assert!(told.contains(reason.unwrap_or("")), "twice {mib} MiB: {told}");
     }
 }
+
+#[test]
+fn a_policy_is_told_the_strategy_of_the_table_and_numbers_within_their_limits() {
+    for (class, strategy) in [
+        (CompactionClass::SizeTiered, TableStrategy::SizeTiered),
+        (CompactionClass::Leveled, TableStrategy::Leveled),
+        (CompactionClass::TimeWindow, TableStrategy::TimeWindow),
+        (CompactionClass::Incremental, TableStrategy::Incremental),
+    ] {
+        let (chooser, script) = governed([Pick::Nothing]);
+        let options =
+            CompactionOptions { class, min_threshold: 3, max_threshold: 7, ..Default::default() };
+        assert_eq!(asked(&chooser, &files(&[100]), options), None);
+        let (table, _) = script.seen.take().expect("it was asked");
+        assert_eq!(table.strategy, strategy);
+        assert_eq!((table.min_threshold, table.max_threshold), (3, 7), "{class:?}");
+    }
+    for (droppable, per_mille) in
+        [(-0.5, 0), (0.0, 0), (0.0009, 0), (0.5, 500), (0.9999, 999), (1.0, 1000), (7.0, 1000)]
+    {
+        for (age_seconds, told) in [(-1, 0), (0, 0), (59, 59), (i64::MAX, u32::MAX)] {
+            let (chooser, script) = governed([Pick::Nothing]);
+            let only = [FileFacts { droppable, age_seconds, ..file(1, 100) }];
+            let (options, shapes) = (CompactionOptions::default(), Shapes::default());
+            let facts = Facts { files: &only, options: &options, now_seconds: -1 };
+            assert_eq!(choose_by(&chooser, || "k.t".to_owned(), &facts, &shapes), None);
+            let (table, sstables) = script.seen.take().expect("it was asked");
+            assert_eq!(table.now_seconds, 0, "a clock that stands before the epoch");
+            assert_eq!(sstables[0].droppable_per_mille, per_mille, "{droppable}");
+            assert_eq!(sstables[0].age_seconds, told, "{age_seconds}");
+        }
+    }
+}
+
+#[test]
+fn a_shape_is_what_a_merge_may_gain_and_not_what_each_merge_changes() {
+    let before = side_by_side(3);
+    let mut shapes = Shapes::default();
+    shapes.leave(&before);
+    let is_chosen = |change: fn(&mut FileFacts)| {
+        let mut files = before.clone();
+        change(&mut files[2]);
+        let (chooser, _) = governed([Pick::Merge(wanted(&[1, 2]))]);
+        let options = CompactionOptions { min_threshold: 32, ..CompactionOptions::default() };
+        let facts = Facts { files: &files, options: &options, now_seconds: NOW };
+        choose_by(&chooser, || "k.t".to_owned(), &facts, &shapes).is_some()
+    };
+    let gains: [fn(&mut FileFacts); 5] = [
+        |file| file.first = Token(21),
+        |file| file.last = Token(26),
+        |file| file.level = 1,
+        |file| file.rows -= 1,
+        |file| file.partitions -= 1,
+    ];
+    for (at, change) in gains.into_iter().enumerate() {
+        assert!(is_chosen(change), "{at}: it is another shape");
+    }
+    let others: [fn(&mut FileFacts); 5] = [
+        |_| {},
+        |file| file.number = 30,
+        |file| file.run = 30,
+        |file| file.bytes += 1,
+        |file| file.age_seconds += 1,
+    ];
+    for (at, change) in others.into_iter().enumerate() {
+        assert!(!is_chosen(change), "{at}: it is the same shape");
+    }
+}
+
+#[test]
+fn sstables_that_touch_at_one_token_overlap_for_policies_as_well() {
+    let spread = |number: u64, level, (first, last): (i64, i64)| FileFacts {
+        level,
+        first: Token(first),
+        last: Token(last),
+        ..file(number, 100)
+    };
+    let options = CompactionOptions { min_threshold: 32, ..CompactionOptions::default() };
+    // The engine decides by itself where 65 have one token in common.
+    for (first, is_asked) in [(9, false), (10, false), (11, true)] {
+        let crowd = (1..=64).map(|number| spread(number, 0, (0, 10)));
+        let all: Vec<FileFacts> = crowd.chain([spread(65, 0, (first, 20))]).collect();
+        let (chooser, _) = governed([Pick::Nothing]);
+        assert_eq!(asked(&chooser, &all, options).is_none(), is_asked, "from {first}");
+        assert_eq!(chooser.status().asked, u64::from(is_asked), "from {first}");
+    }
+    // Two SSTables that become two are fewer for the token that both have.
+    let cut = WantedMerge { split_bytes: 100 * MIB, ..wanted(&[1, 2]) };
+    for (first, gains) in [(10, true), (11, false)] {
+        let (chooser, _) = governed([Pick::Merge(cut.clone())]);
+        let both = [spread(1, 0, (0, 10)), spread(2, 0, (first, 20))];
+        assert_eq!(asked(&chooser, &both, options).is_some(), gains, "from {first}");
+    }
+    // What is there on the level is in the way from the first token to the last, on each level.
+    for level in [1, 8] {
+        for (tokens, fits) in
+            [((-9, -1), true), ((-9, 0), false), ((10, 19), false), ((11, 19), true)]
+        {
+            let (chooser, _) = governed([Pick::Merge(WantedMerge { level, ..wanted(&[1, 2]) })]);
+            let flushed = [1, 2].map(|number| spread(number, 0, (0, 10)));
+            let all = [&flushed[..], &[spread(3, level, tokens)]].concat();
+            let choice = asked(&chooser, &all, options);
+            assert_eq!(choice.is_some(), fits, "{tokens:?} of level {level}");
+        }
+    }
+}
+
+#[test]
+fn an_sstable_is_merged_alone_for_whatever_can_go_of_it() {
+    let options = CompactionOptions { min_threshold: 32, ..CompactionOptions::default() };
+    let is_chosen = |change: fn(&mut FileFacts), others: &[FileFacts]| {
+        let mut own = FileFacts { age_seconds: 60, ..file(2, 100) };
+        change(&mut own);
+        let (chooser, _) = governed([Pick::Merge(wanted(&[2]))]);
+        asked(&chooser, &[others, &[own]].concat(), options).is_some()
+    };
+    let changes: [fn(&mut FileFacts); 3] = [
+        |file| file.droppable = 0.001,
+        |file| file.is_expired = true,
+        |file| file.has_dropped = true,
+    ];
+    for (at, change) in changes.into_iter().enumerate() {
+        assert!(is_chosen(change, &[]), "{at}");
+        // What went with its column goes, whatever others have.
+        assert_eq!(is_chosen(change, &[file(1, 100)]), at == 2, "{at}");
+    }
+}
+
+#[test]
+fn of_sstables_that_a_policy_lets_pile_up_the_smallest_are_merged() {
+    let sizes: Vec<u64> = (1..=70).rev().collect();
+    let deep: Vec<FileFacts> =
+        files(&sizes).into_iter().map(|file| FileFacts { level: 8, ..file }).collect();
+    for (max_threshold, from) in [(32, 39), (2, 69), (1, 69)] {
+        let options = CompactionOptions {
+            class: CompactionClass::Leveled,
+            max_threshold,
+            ..CompactionOptions::default()
+        };
+        let (chooser, _) = governed([Pick::Nothing]);
+        let choice = asked(&chooser, &deep, options).unwrap();
+        assert_eq!(choice.inputs, (from..=70).collect::<Vec<_>>(), "{max_threshold} at most");
+        assert_eq!((choice.level, choice.cut_bytes, choice.is_incremental), (0, None, false));
+    }
+}
+
+/// A deepest level, a shortest piece, and as many inputs as a merge may have.
+#[test]
+fn what_is_just_within_its_limit_is_merged_as_a_policy_wants_it() {
+    let options = CompactionOptions { min_threshold: 32, ..CompactionOptions::default() };
+    let many: Vec<u64> = (1..=1024).collect();
+    let small: Vec<FileFacts> =
+        side_by_side(1024).into_iter().map(|file| FileFacts { bytes: MIB / 2, ..file }).collect();
+    let level = |level| WantedMerge { level, ..wanted(&[1, 2]) };
+    let split = |split_bytes| WantedMerge { split_bytes, ..wanted(&[1, 2]) };
+    for (what, merge, is_legal) in [
+        ("all of them", wanted(&many), true),
+        ("and one more", wanted(&[&many[..], &[1025]].concat()), false),
+        ("the deepest level", level(8), true),
+        ("one below it", level(9), false),
+        ("one piece of its least size", split(MIB), true),
+        ("one byte less", split(MIB - 1), false),
+        ("a run", WantedMerge { is_incremental: true, ..split(MIB) }, true),
+        ("a run in one piece", WantedMerge { is_incremental: true, ..split(0) }, false),
+    ] {
+        let (chooser, _) = governed([Pick::Merge(merge.clone())]);
+        let choice = asked(&chooser, &small, options);
+        // Small ones of a table in use are no tier.
+        let choice = choice.filter(|choice| choice.reason == Reason::Policy);
+        assert_eq!(choice.is_some(), is_legal, "{what}");
+        assert_eq!(chooser.status().refused, u64::from(!is_legal), "{what}");
+        let Some(choice) = choice else { continue };
+        assert_eq!((choice.inputs, choice.level), (merge.inputs, merge.level), "{what}");
+        assert_eq!(choice.is_incremental, merge.is_incremental, "{what}");
+        let cut = Some(merge.split_bytes).filter(|bytes| *bytes > 0);
+        assert_eq!(choice.cut_bytes, cut, "{what}");
+    }
+}

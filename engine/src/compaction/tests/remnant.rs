@@ -5,8 +5,8 @@ use std::rc::Rc;
 use super::purge::{GRACE, NOW, PAST, Since, VALUE, at, key, schema};
 use crate::compaction::Purge;
 use crate::compaction::remnant::Remnants;
-use crate::mutation::{Cell, Fragment, Liveness, Position, Row, Tombstone};
-use crate::schema::{ClusteringKey, PartitionKey};
+use crate::mutation::{Cell, CellPath, Fragment, Liveness, MultiCell, Position, Row, Tombstone};
+use crate::schema::{ClusteringKey, ColumnId, PartitionKey};
 
 /// What is told of fragments that are purged beside sources whose oldest write is of `others`.
 fn told(others: i64, fragments: Vec<Fragment>) -> Vec<Fragment> {
@@ -89,4 +89,38 @@ fn a_range_that_goes_is_told_from_its_beginning_to_its_end() {
     ];
     assert_eq!(told(11, body.clone()), wanted);
     assert_eq!(told(10, body), [], "others may need it");
+}
+
+/// More than what goes does no harm, and what lives would come back with it.
+#[test]
+fn of_a_row_of_which_something_goes_all_that_is_dead_is_told_and_nothing_that_lives() {
+    let path = |byte: u8| CellPath::from_ordered([byte]);
+    let expiring = |expiry| Cell::expiring(10, *b"v", 50, expiry);
+    let map = |cells| vec![(ColumnId(3), MultiCell { deletion: Some(at(5, NOW)), cells })];
+    let marks = [None, Some(Liveness::at(9)), Some(Liveness::expiring(9, 50, NOW + 1))];
+    for (liveness, told_mark) in marks.into_iter().zip([None, None, marks[2]]) {
+        let whole = Row {
+            liveness,
+            deletion: Some(at(7, NOW)),
+            cells: vec![(VALUE, Cell::deleted(10, PAST))],
+            multi: map(vec![
+                (path(1), Cell::live(9, *b"v")),
+                (path(2), Cell::deleted(9, NOW)),
+                (path(3), expiring(NOW + 1)),
+                (path(4), expiring(NOW)),
+            ]),
+        };
+        let dead = Row {
+            liveness: told_mark,
+            multi: map(vec![(path(2), Cell::deleted(9, NOW)), (path(4), Cell::deleted(10, NOW))]),
+            ..whole.clone()
+        };
+        let end = Fragment::PartitionEnd;
+        let found = told(11, vec![start(1, None), row(whole.clone()), end.clone()]);
+        assert_eq!(found, [start(1, None), row(dead.clone()), end.clone()], "{liveness:?}");
+        // Of a static row as well.
+        let of_static = |row: Row| Fragment::StaticRow(Rc::new(row));
+        let found = told(11, vec![start(1, None), of_static(whole), end.clone()]);
+        assert_eq!(found, [start(1, None), of_static(dead), end], "{liveness:?}");
+    }
 }

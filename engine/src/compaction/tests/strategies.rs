@@ -486,3 +486,182 @@ fn a_merge_of_runs_takes_no_more_of_them_than_it_may() {
         }
     }
 }
+
+/// One may end with the token with which the other begins: there they have a partition in common.
+#[test]
+fn sstables_that_touch_at_one_token_meet_and_keep_the_tombstones_of_each_other() {
+    let tiered = of_class(CompactionClass::SizeTiered);
+    let day = i64::from(tiered.tombstone_interval_seconds);
+    let own = at_level(1, 0, 1, (10, 20));
+    for (tokens, meets) in [
+        ((0, 9), false),
+        ((0, 10), true),
+        ((10, 10), true),
+        ((12, 15), true),
+        ((0, 30), true),
+        ((20, 20), true),
+        ((20, 30), true),
+        ((21, 30), false),
+    ] {
+        let older = FileFacts { min_timestamp: 0, ..at_level(2, 0, 100, tokens) };
+        assert_eq!((own.meets(&older), older.meets(&own)), (meets, meets), "{tokens:?}");
+        let expired = FileFacts { is_expired: true, age_seconds: 600, ..own.clone() };
+        let dead = FileFacts { droppable: 0.9, age_seconds: day, ..own.clone() };
+        let wanted: &[u64] = if meets { &[] } else { &[1] };
+        for own in [expired, dead] {
+            assert_eq!(inputs(&[own, older.clone()], tiered), wanted, "{tokens:?}");
+        }
+    }
+}
+
+#[test]
+fn of_sstables_of_many_tombstones_that_with_most_is_rewritten() {
+    let tiered = of_class(CompactionClass::SizeTiered);
+    let day = i64::from(tiered.tombstone_interval_seconds);
+    for most in 1..=3 {
+        let apart = |n: u64| FileFacts {
+            droppable: if n == most { 0.6 } else { 0.5 },
+            age_seconds: day,
+            first: Token(n as i64),
+            last: Token(n as i64),
+            ..file(n, 100 << n)
+        };
+        assert_eq!(inputs(&[apart(1), apart(2), apart(3)], tiered), [most]);
+    }
+}
+
+#[test]
+fn leveled_is_behind_with_one_flush_more_than_a_merge_takes() {
+    for (count, level, reason) in [(32, 1, Reason::Level), (33, 0, Reason::Tier)] {
+        let choice = asked(&files(&vec![1; count]), leveled()).unwrap();
+        assert_eq!((choice.level, choice.reason), (level, reason), "{count}");
+        assert_eq!(choice.inputs, (1..=32).collect::<Vec<_>>(), "{count}");
+    }
+}
+
+/// A run is as old as its youngest fragment, and as large as all of them.
+#[test]
+fn small_runs_of_a_table_at_rest_become_one() {
+    let aged = |sizes: &[&[u64]]| {
+        let files = runs(sizes).into_iter();
+        files.map(|file| FileFacts { age_seconds: 60, ..file }).collect::<Vec<_>>()
+    };
+    let all = aged(&[&[10, 10, 10], &[20]]);
+    assert_eq!(inputs(&all, incremental()), [1, 2, 3, 4]);
+    for at in 0..all.len() {
+        let mut younger = all.clone();
+        younger[at].age_seconds = 59;
+        assert_eq!(inputs(&younger, incremental()), [0; 0], "{at}");
+    }
+    assert_eq!(inputs(&aged(&[&[30, 30], &[30, 30]]), incremental()), [0; 0], "they are not small");
+}
+
+/// What is deeper gives way first, so that there is room for what comes down.
+#[test]
+fn of_levels_that_are_too_full_the_deepest_gives_way_first_and_flushes_last() {
+    // Level 1 holds 20 MiB, level 2 twice that, and so on.
+    let options = CompactionOptions { fanout: 2, ..leveled() };
+    let flushed = (0..4_u64).map(|n| at_level(n + 1, 0, 10, (0, 99)));
+    let full = |level: u32, mib: u64| at_level(100 + u64::from(level), level, mib, (0, 99));
+    for (levels, wanted) in [
+        (&[][..], 0),
+        (&[(1, 20), (2, 40), (3, 80)], 0),
+        (&[(1, 21)], 1),
+        (&[(1, 21), (2, 41)], 2),
+        (&[(1, 21), (2, 41), (3, 81)], 3),
+        (&[(1, 21), (2, 40), (3, 81)], 3),
+        (&[(1, 2000), (2, 41), (3, 80)], 2),
+        (&[(7, 1290), (8, 1 << 20)], 7),
+    ] {
+        let all: Vec<FileFacts> =
+            flushed.clone().chain(levels.iter().map(|(level, mib)| full(*level, *mib))).collect();
+        let choice = asked(&all, options).unwrap();
+        assert_eq!((choice.level, choice.reason), (wanted + 1, Reason::Level), "{levels:?}");
+        let has_flushes = choice.inputs.contains(&1);
+        assert_eq!(has_flushes, wanted == 0, "{levels:?}: {:?}", choice.inputs);
+        // And all of the next level that it meets.
+        let met: Vec<u64> = levels
+            .iter()
+            .filter(|(level, _)| *level == wanted || *level == wanted + 1)
+            .map(|(level, _)| 100 + u64::from(*level))
+            .collect();
+        let own: Vec<u64> = choice.inputs.iter().copied().filter(|n| *n >= 100).collect();
+        assert_eq!(own, met, "{levels:?}");
+    }
+}
+
+/// What counts is what has to be rewritten for each byte that comes down.
+#[test]
+fn of_a_full_level_the_sstable_goes_down_that_meets_least_for_its_own_bytes() {
+    let next = [at_level(20, 2, 10, (0, 9)), at_level(21, 2, 10, (10, 19))];
+    for (own, wanted) in [
+        // Ten for thirty, and twenty for eighty.
+        ([(30, (0, 4)), (80, (5, 19))], vec![2, 20, 21]),
+        ([(50, (0, 4)), (80, (5, 19))], vec![1, 20]),
+        ([(40, (0, 4)), (80, (5, 19))], vec![1, 20]),
+        ([(100, (0, 19)), (5, (50, 59))], vec![2]),
+    ] {
+        let level = (1..).zip(own).map(|(number, (mib, tokens))| at_level(number, 1, mib, tokens));
+        let all: Vec<FileFacts> = level.chain(next.clone()).collect();
+        let choice = asked(&all, leveled()).unwrap();
+        assert_eq!((choice.inputs, choice.level), (wanted, 2), "{own:?}");
+    }
+}
+
+#[test]
+fn the_newest_window_goes_before_closed_ones_if_it_has_enough() {
+    let hours = CompactionOptions {
+        window_unit: WindowUnit::Hours,
+        window_size: 1,
+        ..of_class(CompactionClass::TimeWindow)
+    };
+    let closed = [of_second(1, 10), of_second(2, 20)];
+    for (count, wanted) in [(0, &[][..]), (1, &[1, 2]), (3, &[1, 2]), (4, &[3, 4, 5, 6])] {
+        let newest = (0..count).map(|n| of_second(3 + n as u64, 3600 + n));
+        let all: Vec<FileFacts> = closed.iter().cloned().chain(newest).collect();
+        assert_eq!(inputs(&all, hours), wanted, "{count} in the newest window");
+    }
+    // One SSTable between them is a window of its own.
+    let apart = [of_second(1, 10), of_second(2, 3600), of_second(3, 7200)];
+    assert_eq!(asked(&apart, hours), None);
+}
+
+/// A merge of several lets go of tombstones as well, and of more.
+#[test]
+fn what_a_strategy_wants_goes_before_tombstones_of_one_sstable_and_behind_what_has_expired() {
+    for class in CompactionClass::ALL {
+        let options = CompactionOptions { sstable_bytes: 10 * MIB, ..of_class(class) };
+        let day = i64::from(options.tombstone_interval_seconds);
+        let mut all = files(&[60, 60, 60, 60]);
+        // Its tokens are its own, and nobody needs what it has dead.
+        let apart = FileFacts { first: Token(200), last: Token(300), ..file(9, 5000) };
+        let ripe = FileFacts { droppable: 0.9, age_seconds: day, level: 8, ..apart.clone() };
+        all.push(ripe.clone());
+        let choice = asked(&all, options).unwrap();
+        assert_eq!(choice.inputs, [1, 2, 3, 4], "{class:?}");
+        assert_eq!(inputs(&[ripe], options), [9], "{class:?}");
+        all[4] = FileFacts { is_expired: true, age_seconds: 600, level: 8, ..apart };
+        let choice = asked(&all, options).unwrap();
+        assert_eq!((choice.inputs, choice.reason), (vec![9], Reason::Expired), "{class:?}");
+    }
+}
+
+#[test]
+fn each_reason_has_a_word_of_its_own() {
+    for (reason, word) in [
+        (Reason::Tier, "tier"),
+        (Reason::Level, "level"),
+        (Reason::Window, "window"),
+        (Reason::Space, "space"),
+        (Reason::Expired, "expired"),
+        (Reason::Tombstones, "tombstones"),
+        (Reason::Asked, "asked"),
+        (Reason::Policy, "policy"),
+        (Reason::Reshard, "reshard"),
+    ] {
+        assert_eq!(reason.name(), word);
+        let all = files(&[1]);
+        let choice = Choice::whole(&all, reason);
+        assert_eq!(choice.is_resharding(), word == "reshard", "{word}");
+    }
+}

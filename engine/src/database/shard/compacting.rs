@@ -431,3 +431,171 @@ impl Shard {
         self.compacting.history.borrow().iter().cloned().collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use tokio::task::LocalSet;
+
+    use super::*;
+    use crate::clock::SimulatedClock;
+    use crate::database::{Database, Options};
+    use crate::disk::SimulatedDisk;
+    use crate::mutation::{Liveness, Mutation, Row};
+    use crate::runtime::{ShardContext, SimulatedTimer};
+    use crate::schema::table_schema::SchemaRef;
+    use crate::schema::{
+        ClusteringKey, Column, ColumnKind, DataType, PartitionKey, TableOptions, TableSchema,
+    };
+
+    fn key() -> PartitionKey {
+        PartitionKey::from_bytes(1_u32.to_be_bytes())
+    }
+
+    async fn create(database: &Database, name: &str) -> SchemaRef {
+        let column = |name: &str, kind| Column { name: name.into(), ty: DataType::Int, kind };
+        let schema = TableSchema {
+            id: TableId(0),
+            keyspace: "default".into(),
+            name: name.into(),
+            columns: vec![
+                column("pk", ColumnKind::PartitionKey { position: 0 }),
+                column("v", ColumnKind::Regular),
+            ],
+            options: TableOptions::default(),
+            drops: Vec::new(),
+        };
+        database.create_table(schema, false).await.unwrap()
+    }
+
+    /// A database of one shard in which no time passes and nothing is merged by itself.
+    fn run(test: impl AsyncFnOnce(Database)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        LocalSet::new().block_on(&runtime, async {
+            let clock = SimulatedClock::new(1_700_000_000_000_000);
+            let timer = Rc::new(SimulatedTimer::new(clock.clone()));
+            let disk = SimulatedDisk::new(1).shared();
+            let context = ShardContext::new((0, 1), disk, clock.clone(), timer, 5);
+            let options =
+                Options { commitlog_segment_bytes: 1 << 16, clock, ..Options::new("/db") };
+            let database = Database::open_local(options, vec![context]).await.unwrap();
+            let set = async |is_running: bool| {
+                let work = move |shard: Rc<Shard>| {
+                    async move { shard.compacting.is_running.set(is_running) }.boxed_local()
+                };
+                database.on_shard(&key(), work).await.unwrap();
+            };
+            set(true).await;
+            test(database.clone()).await;
+            set(false).await;
+            database.close().await.unwrap();
+        });
+    }
+
+    /// Begins and ends a merge that has read and written nothing.
+    fn end(shard: &Rc<Shard>, table: &Rc<Table>, ended: Result<Compacted>) {
+        let choice = Choice {
+            inputs: vec![1],
+            level: 0,
+            cut_bytes: None,
+            is_incremental: false,
+            reason: Reason::Asked,
+        };
+        let job = shard.begin_job(table, choice);
+        shard.end_job(&job, &ended);
+    }
+
+    #[test]
+    fn a_table_waits_longer_after_each_failure_and_not_after_a_success() {
+        run(async |database: Database| {
+            let id = create(&database, "t").await.id;
+            let work = move |shard: Rc<Shard>| {
+                async move {
+                    let table = shard.table(id).unwrap();
+                    let now_ns = shard.context.clock.monotonic_ns();
+                    let check = |seconds: u64| {
+                        let pause = Duration::from_secs(seconds);
+                        let until_ns = now_ns + seconds * 1_000_000_000;
+                        let found = shard.compacting.pauses.borrow().get(&id).copied();
+                        assert_eq!(found, (seconds > 0).then_some((until_ns, pause)));
+                        assert_eq!(shard.waits(&table, now_ns), seconds > 0, "{seconds} s");
+                        assert!(!shard.waits(&table, until_ns), "{seconds} s are over");
+                    };
+                    check(0);
+                    for _ in 0..2 {
+                        for seconds in [1, 2, 4, 8, 16, 32, 64, 64] {
+                            end(&shard, &table, Err(Error::invalid("it is a test")));
+                            check(seconds);
+                        }
+                        end(&shard, &table, Ok(Compacted::default()));
+                        check(0);
+                    }
+                    // Who cancels it wants it to be over for a while.
+                    let cancelled = Compacted { is_cancelled: true, ..Compacted::default() };
+                    end(&shard, &table, Ok(cancelled));
+                    check(64);
+                    end(&shard, &table, Ok(Compacted::default()));
+                    // Damage of an SSTable that stays where it is would only be met again.
+                    end(&shard, &table, Err(Error::corrupt("/db/file", 0, "a", "b")));
+                    check(1);
+                }
+                .boxed_local()
+            };
+            database.on_shard(&key(), work).await.unwrap();
+        });
+    }
+
+    #[test]
+    fn the_latest_compactions_are_told_and_no_more_than_that() {
+        run(async |database: Database| {
+            let id = create(&database, "t").await.id;
+            let work = move |shard: Rc<Shard>| {
+                async move {
+                    let table = shard.table(id).unwrap();
+                    for count in 1..=COMPACTION_HISTORY_MAX as u64 + 3 {
+                        end(&shard, &table, Ok(Compacted::default()));
+                        let told = shard.compaction_history();
+                        let numbers = told.iter().map(|record| record.number);
+                        let first = count.saturating_sub(COMPACTION_HISTORY_MAX as u64) + 1;
+                        assert!(numbers.eq(first..=count), "after {count}");
+                    }
+                }
+                .boxed_local()
+            };
+            database.on_shard(&key(), work).await.unwrap();
+        });
+    }
+
+    /// Whichever was made first. One that waits after a failure keeps no other one waiting.
+    #[test]
+    fn of_tables_that_want_a_merge_the_one_with_most_sstables_comes_first() {
+        for flushes in [[4, 6], [6, 4]] {
+            run(async |database: Database| {
+                let tables = [create(&database, "a").await, create(&database, "b").await];
+                for (schema, flushes) in tables.iter().zip(flushes) {
+                    for at in 0..flushes {
+                        let mut mutation = Mutation::new(schema.id, key());
+                        let row = Row { liveness: Some(Liveness::at(at)), ..Row::default() };
+                        mutation.rows.push((ClusteringKey::empty(), row));
+                        database.apply(mutation).await.unwrap();
+                        database.flush(Some(schema.id)).await.unwrap();
+                    }
+                }
+                let work = move |shard: Rc<Shard>| {
+                    async move {
+                        let mut names = Vec::new();
+                        while let Some((table, _)) = shard.choose_compaction().await {
+                            names.push(table.schema().name.clone());
+                            shard.wait_after(table.schema().id, RETRY);
+                        }
+                        names
+                    }
+                    .boxed_local()
+                };
+                let names = database.on_shard(&key(), work).await.unwrap();
+                let wanted = if flushes[0] > flushes[1] { ["a", "b"] } else { ["b", "a"] };
+                assert_eq!(names, wanted, "{flushes:?}");
+            });
+        }
+    }
+}

@@ -36,3 +36,34 @@ impl fmt::Display for LeftOut {
         write!(f, "; {tables} ({})", self.reason)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_out_is_told_with_its_places_its_tables_and_the_reason() {
+        let told = |ranges: &[Range<u32>], tables: &[&str]| {
+            let left_out = LeftOut {
+                file: PathBuf::from("/db/1.log"),
+                ranges: ranges.to_vec(),
+                reason: "no file".to_owned(),
+                tables: tables.iter().map(|table| (*table).to_owned()).collect(),
+            };
+            left_out.to_string()
+        };
+        let two = [4096..8192, 12288..12300];
+        for (ranges, tables, wanted) in [
+            (&two[..0], &[][..], "all that cannot be read; no table lacks writes"),
+            (&two[..1], &["k.a"], "bytes 4096 to 8192; these tables may lack writes: k.a"),
+            (
+                &two[..],
+                &["k.a", "k.b"],
+                "bytes 4096 to 8192, bytes 12288 to 12300; these tables may lack writes: k.a, k.b",
+            ),
+        ] {
+            let wanted = format!("left out of /db/1.log: {wanted} (no file)");
+            assert_eq!(told(ranges, tables), wanted);
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! Rows by key, by scan and by batch, as programs ask for them.
 
+use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -530,4 +531,140 @@ async fn the_rows_of_a_table_are_counted_on_every_shard_wherever_they_lie() {
     database.drop_table("default", "t", false).await.unwrap();
     assert_eq!(about().await, 0);
     database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_cannot_be_inserted_leaves_a_batch_as_it_was() {
+    let (_directory, database, schema) = open(definition()).await;
+    let seven = || ("v", Some(Value::BigInt(7)));
+    let text = |name| (name, Some(Value::Text("x".into())));
+    let mut batch = WriteBatch::new(database.timestamp_us());
+    for is_empty in [true, false] {
+        for (values, wanted) in [
+            (vec![seven(), ("w", None)], "column 't.w' does not exist"),
+            (vec![seven(), text("pk")], "'pk' is a column of the key"),
+            (vec![("ck", Some(Value::Int(1))), seven()], "'ck' is a column of the key"),
+            (vec![text("v")], "wanted bigint, found text"),
+        ] {
+            let refused = batch.insert(&schema, row_key(&schema, "a", 2), &values).unwrap_err();
+            assert_eq!(refused.to_string(), wanted);
+            assert_eq!(batch.is_empty(), is_empty, "{wanted}");
+        }
+        batch.insert(&schema, row_key(&schema, "a", 1), &[seven()]).unwrap();
+    }
+    database.write(batch).await.unwrap();
+    for (at, wanted) in [(1, Some(7)), (2, None)] {
+        let row = database.get(&schema, row_key(&schema, "a", at)).await.unwrap();
+        assert_eq!(number(&row), wanted, "row {at}");
+    }
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn writes_of_a_batch_to_two_tables_stay_apart() {
+    let (_directory, database, schema) = open(definition()).await;
+    let other = TableSchema { name: "other".into(), ..definition() };
+    let other = database.create_table(other, false).await.unwrap();
+    let v = |value| [("v", Some(Value::BigInt(value)))];
+    let mut batch = WriteBatch::new(database.timestamp_us());
+    for (table, value) in [(&schema, 1), (&other, 2)] {
+        for at in 0..3 {
+            batch.insert(table, row_key(table, "a", at), &v(value)).unwrap();
+        }
+    }
+    batch.delete(&schema, row_key(&schema, "a", 0));
+    batch.delete(&other, row_key(&other, "a", 1));
+    batch.delete_partition(&other, key(&other, "b"));
+    batch.insert(&schema, row_key(&schema, "b", 0), &v(3)).unwrap();
+    database.write(batch).await.unwrap();
+    for (table, wanted) in
+        [(&schema, [None, Some(1), Some(1), Some(3)]), (&other, [Some(2), None, Some(2), None])]
+    {
+        let mut found = Vec::new();
+        for (pk, at) in [("a", 0), ("a", 1), ("a", 2), ("b", 0)] {
+            found.push(number(&database.get(table, row_key(table, pk, at)).await.unwrap()));
+        }
+        assert_eq!(found, wanted, "{}", table.name);
+    }
+    database.close().await.unwrap();
+}
+
+/// How the row `(a, b)` stands to a key or a prefix of one; `b` descends.
+fn side(row: (i32, i32), bound: &[i32]) -> Ordering {
+    let of_b = |b: &i32| b.cmp(&row.1);
+    row.0.cmp(&bound[0]).then(bound.get(1).map_or(Ordering::Equal, of_b))
+}
+
+#[tokio::test]
+async fn bounds_of_a_scan_are_keys_or_prefixes_of_them_in_both_directions() {
+    let mut table = definition();
+    let kind = ColumnKind::ClusteringKey { position: 1, order: ClusteringOrder::Descending };
+    table.columns.push(column("cd", DataType::Int, kind));
+    let (_directory, database, schema) = open(table).await;
+    let key_of = |bound: &[i32]| {
+        let values: Vec<Value> = bound.iter().map(|value| Value::Int(*value)).collect();
+        ClusteringKey::from_values(&schema, &values).unwrap()
+    };
+    let rows: Vec<(i32, i32)> = (0..4).flat_map(|a| (0..4).rev().map(move |b| (a, b))).collect();
+    let mut mutation = Mutation::new(schema.id, key(&schema, "p"));
+    for (a, b) in &rows {
+        let cell = Cell::live(1, i64::from(10 * a + b).to_be_bytes());
+        let liveness = Some(Liveness::at(1));
+        let row = Row { liveness, cells: vec![(ColumnId(2), cell)], ..Row::default() };
+        mutation.rows.push((key_of(&[*a, *b]), row));
+    }
+    database.apply(mutation).await.unwrap();
+    let bounds = [&[1][..], &[1, 2], &[3], &[3, 0], &[0, 3], &[7]];
+    // With what has the bound as a prefix, or without.
+    let with_and_without = |bound| [Some((bound, true)), Some((bound, false))];
+    let any = || std::iter::once(None).chain(bounds.into_iter().flat_map(with_and_without));
+    for (start, end) in any().flat_map(|start| any().map(move |end| (start, end))) {
+        let mut scan = Scan::new(&schema).partition(key(&schema, "p")).columns(&["v"]).unwrap();
+        scan = match start {
+            None => scan,
+            Some((bound, true)) => scan.from(key_of(bound)),
+            Some((bound, false)) => scan.after(key_of(bound)),
+        };
+        scan = match end {
+            None => scan,
+            Some((bound, true)) => scan.through(key_of(bound)),
+            Some((bound, false)) => scan.before(key_of(bound)),
+        };
+        let is_in = |row: &&(i32, i32)| {
+            let begins = start.is_none_or(|(bound, itself)| match side(**row, bound) {
+                Ordering::Equal => itself,
+                side => side == Ordering::Greater,
+            });
+            let ends = end.is_none_or(|(bound, itself)| match side(**row, bound) {
+                Ordering::Equal => itself,
+                side => side == Ordering::Less,
+            });
+            begins && ends
+        };
+        let mut wanted: Vec<i64> =
+            rows.iter().filter(is_in).map(|(a, b)| i64::from(10 * a + b)).collect();
+        // A range that ends before it begins is none.
+        if wanted.is_empty() && start.is_some() && end.is_some() {
+            continue;
+        }
+        let text = format!("{start:?} to {end:?}");
+        assert_eq!(numbers(&database, scan.clone()).await, wanted, "{text}");
+        wanted.reverse();
+        assert_eq!(numbers(&database, scan.reversed()).await, wanted, "{text}, reversed");
+    }
+    database.close().await.unwrap();
+}
+
+/// The one column, of type bigint, that a scan reads.
+async fn numbers(database: &Database, scan: Scan) -> Vec<i64> {
+    let batches: Vec<RecordBatch> = database.scan(scan).try_collect().await.unwrap();
+    let of_batch = |batch: &RecordBatch| {
+        let value = |row| crate::batch::value_at(batch.column(0), row, &DataType::BigInt).unwrap();
+        let values = (0..batch.num_rows()).map(|row| match value(row) {
+            Some(Value::BigInt(value)) => value,
+            other => panic!("{other:?} is no number"),
+        });
+        values.collect::<Vec<i64>>()
+    };
+    batches.iter().flat_map(of_batch).collect()
 }

@@ -110,3 +110,43 @@ async fn wrong_figures_are_named_and_those_of_another_disk_are_none() {
     assert!(!did(&database, Class::Query).await.1);
     database.close().await.unwrap();
 }
+
+/// Of both borders, and each class apart from the others.
+#[tokio::test]
+async fn a_change_of_a_class_keeps_what_it_does_not_name() {
+    const BANDWIDTH: u64 = 1 << 30;
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    let shares = async |class, shares: u32| {
+        let change = move |settings: &mut ClassSettings| settings.shares = shares;
+        database.alter_io_class(class, change).await.unwrap()
+    };
+    let bandwidth = async |class, bandwidth: Option<u64>| {
+        let change = move |settings: &mut ClassSettings| settings.bandwidth = bandwidth;
+        database.alter_io_class(class, change).await.unwrap()
+    };
+    let wanted = |shares, bandwidth| ClassSettings { shares, bandwidth };
+    let mut all = Vec::new();
+    for (class, last) in Class::ALL.into_iter().zip(10_u32..) {
+        assert_eq!(shares(class, 1).await, wanted(1, None));
+        assert_eq!(bandwidth(class, Some(BANDWIDTH)).await, wanted(1, Some(BANDWIDTH)));
+        assert_eq!(shares(class, 1000).await, wanted(1000, Some(BANDWIDTH)));
+        assert_eq!(shares(class, last).await, wanted(last, Some(BANDWIDTH)));
+        // Of every second class it is taken back.
+        let is_limited = last.is_multiple_of(2);
+        if !is_limited {
+            assert_eq!(bandwidth(class, None).await, wanted(last, None));
+        }
+        all.push((class, wanted(last, is_limited.then_some(BANDWIDTH))));
+    }
+    let check = async |database: &Database| {
+        let reports = database.io_report().await.unwrap();
+        let told = reports.iter().map(|report| (report.class, report.settings));
+        assert_eq!(told.collect::<Vec<_>>(), [&all[..], &all].concat(), "of both shards");
+    };
+    check(&database).await;
+    database.close().await.unwrap();
+    let database = Database::open(options(directory.path())).await.unwrap();
+    check(&database).await;
+    database.close().await.unwrap();
+}

@@ -222,7 +222,7 @@ async fn scans_give_rows_once_of_files_that_another_shard_count_wrote() {
 }
 
 #[tokio::test]
-async fn row_caches_are_told_by_name_and_then_by_shard() {
+async fn row_caches_and_tables_are_told_by_name_and_then_by_shard() {
     let (_directory, database, _) = open(2).await;
     database.create_keyspace("a", false).await.unwrap();
     // Those that come first by name are made last.
@@ -238,6 +238,12 @@ async fn row_caches_are_told_by_name_and_then_by_shard() {
         .collect();
     let wanted = [("a", "z"), ("default", "b"), ("default", "t")];
     let wanted = wanted.map(|(keyspace, table)| [(keyspace, table, 0_u32), (keyspace, table, 1)]);
+    assert_eq!(told, wanted.concat());
+    let reports = database.table_report().await.unwrap();
+    let told: Vec<(&str, &str, u32)> = reports
+        .iter()
+        .map(|report| (report.keyspace.as_str(), report.table.as_str(), report.shard))
+        .collect();
     assert_eq!(told, wanted.concat());
     database.close().await.unwrap();
 }
@@ -344,4 +350,140 @@ async fn options_that_no_database_can_have_are_refused_and_keep_nothing_open() {
         assert!(matches!(&refused, Error::Invalid(why) if why.contains(says)), "{refused}");
     }
     Database::open(good()).await.unwrap().close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_refusal_of_one_of_many_writes_is_told_whichever_shard_it_is_on() {
+    let (_directory, database, schema) = open(3).await;
+    let name_on = |shard: u32| {
+        let mut names = (0..).map(|number: i32| number.to_string());
+        names.find(|name| database.shard_of(&key(&schema, name)) == shard).unwrap()
+    };
+    let names = [0, 1, 2].map(name_on);
+    let unfit = |pk: &str| {
+        let cells = vec![(ColumnId(2), Cell::live(1, *b"123"))];
+        let mut write = Mutation::new(schema.id, key(&schema, pk));
+        write.rows.push((ck(&schema, 1), Row { cells, ..Row::default() }));
+        write
+    };
+    for refusing in 0..3 {
+        for first in 0..3 {
+            // Two of each shard: the last one of a shard does not stand for those before.
+            let places = (first..first + 3).flat_map(|at| [(at % 3, 1), (at % 3, 2)]);
+            let places: Vec<(usize, i32)> = places.collect();
+            for unfit_row in [1, 2] {
+                let write = |&(shard, row): &(usize, i32)| match (shard, row) {
+                    place if place == (refusing, unfit_row) => unfit(&names[shard]),
+                    _ => insert(&schema, &names[shard], row, 7, 1),
+                };
+                let writes: Vec<Mutation> = places.iter().map(write).collect();
+                let grouped = database.apply_by_partition(writes.clone());
+                for told in [grouped.await, database.apply_many(writes).await] {
+                    let is_told = matches!(told, Err(Error::Invalid(_)));
+                    assert!(is_told, "shard {refusing}, row {unfit_row}, from {first}: {told:?}");
+                }
+            }
+        }
+    }
+    let all = names.iter().map(|name| insert(&schema, name, 3, 7, 1)).collect();
+    database.apply_many(all).await.unwrap();
+    for name in &names {
+        assert!(count_rows(&database, &schema, name).await.unwrap() >= 1, "{name}");
+    }
+    database.close().await.unwrap();
+}
+
+/// The first partition by its name that a shard has.
+fn of_shard(database: &Database, schema: &SchemaRef, shard: u32) -> String {
+    let mut names = (0..).map(|number: i32| number.to_string());
+    names.find(|name| database.shard_of(&key(schema, name)) == shard).unwrap()
+}
+
+#[tokio::test]
+async fn the_log_of_each_shard_is_told_with_the_table_that_keeps_it() {
+    const SEGMENT_BYTES: u64 = 1 << 16;
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options {
+        shards: Some(2),
+        commitlog_segment_bytes: SEGMENT_BYTES as usize,
+        commitlog_bytes: 1 << 20,
+        ..Options::new(directory.path())
+    };
+    let database = Database::open(options).await.unwrap();
+    let rarely = TableSchema { name: "rarely".into(), ..definition() };
+    let often = database.create_table(definition(), false).await.unwrap();
+    let rarely = database.create_table(rarely, false).await.unwrap();
+    for busy in [1, 0] {
+        let pk = of_shard(&database, &often, busy);
+        database.apply(insert(&rarely, &pk, 1, 1, 1)).await.unwrap();
+        // Each of them takes a page of the log: these are more than two segments.
+        for at in 0..40 {
+            database.apply(insert(&often, &pk, at, 1, 1)).await.unwrap();
+        }
+        // The table that was made first is named first.
+        let steps = [(None, Some("t")), (Some(&often), Some("rarely")), (Some(&rarely), None)];
+        for (flushed, pin) in steps {
+            if let Some(flushed) = flushed {
+                database.flush(Some(flushed.id)).await.unwrap();
+            }
+            let reports = database.commitlog_report().await.unwrap();
+            let told: Vec<_> = reports.iter().map(|report| report.oldest_pin.clone()).collect();
+            let mut wanted = [None, None];
+            wanted[busy as usize] = pin.map(|table| ("default".to_owned(), table.to_owned()));
+            assert_eq!(told, wanted, "shard {busy} was written to");
+            for (number, report) in (0..).zip(&reports) {
+                assert_eq!((report.shard, report.limit_bytes), (number, 1 << 20));
+                assert!(
+                    report.bytes > 0 && report.bytes.is_multiple_of(SEGMENT_BYTES),
+                    "{report:?}"
+                );
+                assert_eq!((report.slowed, report.stopped), (0, 0), "{report:?}");
+            }
+        }
+    }
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn partitions_of_all_shards_are_told_in_the_order_of_their_operations() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options {
+        durability: Durability::None,
+        shards: Some(2),
+        clock: SimulatedClock::new(1_700_000_000_000_000),
+        ..Options::new(directory.path())
+    };
+    let database = Database::open(options).await.unwrap();
+    let schema = database.create_table(definition(), false).await.unwrap();
+    let names = (0..).map(|number: i32| number.to_string());
+    let (first, others): (Vec<String>, Vec<String>) =
+        names.take(40).partition(|name| database.shard_of(&key(&schema, name)) == 0);
+    // Shard, partition, reads and writes: reads and writes count alike.
+    let wanted = [
+        (1, &others[0], 9, 4),
+        (0, &first[0], 0, 12),
+        (0, &first[1], 11, 0),
+        (1, &others[1], 4, 6),
+        (1, &others[2], 1, 8),
+        (0, &first[2], 5, 0),
+    ];
+    for (_, pk, reads, writes) in wanted {
+        for at in 0..writes {
+            database.apply(insert(&schema, pk, at, 1, 1)).await.unwrap();
+        }
+        for _ in 0..reads {
+            let row = RowKey::from((key(&schema, pk), ck(&schema, 0)));
+            database.get(&schema, row).await.unwrap();
+        }
+    }
+    let told = database.hot_partitions().await.unwrap();
+    let told: Vec<_> = told
+        .iter()
+        .map(|told| (told.shard, told.hot.key.clone(), told.hot.reads, told.hot.writes))
+        .collect();
+    let wanted = wanted.map(|(shard, pk, reads, writes)| {
+        (shard, key(&schema, pk), reads, u64::try_from(writes).unwrap())
+    });
+    assert_eq!(told, wanted);
+    database.close().await.unwrap();
 }

@@ -332,3 +332,158 @@ fn a_policy_is_kept_as_long_as_one_of_its_names_is() {
         governance.drop_policy("lru", true).await.unwrap_err();
     });
 }
+
+#[test]
+fn a_shadow_that_takes_charge_is_none_any_more_and_another_one_stays() {
+    live(async |life| {
+        let governance = &life.governance;
+        for (pages, name) in [(2, "a"), (3, "b"), (4, "c")] {
+            life.create(name, Guest { pages, ..Guest::default() }.component()).await;
+        }
+        let began = |name: &str| {
+            vec![format!("0 canary {name}"), "1 end shadow ".into(), "2 end shadow ".into()]
+        };
+        governance.shadow(Some("b"), None).await.unwrap();
+        governance.put_in_charge(World::Eviction, Some("b")).await.unwrap();
+        life.steps();
+        governance.canary("a").await.unwrap();
+        assert_eq!(life.steps(), began("a"), "b is in charge and no shadow");
+        governance.roll_back().await.unwrap();
+
+        governance.shadow(Some("c"), None).await.unwrap();
+        governance.put_in_charge(World::Eviction, Some("a")).await.unwrap();
+        life.steps();
+        governance.canary("b").await.unwrap();
+        let ended = ["0 end shadow c", "1 end shadow c", "2 end shadow c"].map(String::from);
+        assert_eq!(life.steps(), [ended.to_vec(), began("b")].concat());
+        governance.roll_back().await.unwrap();
+
+        // What the canary learnt as a shadow is handed over to it.
+        governance.shadow(Some("b"), None).await.unwrap();
+        life.steps();
+        governance.canary("b").await.unwrap();
+        assert_eq!(life.steps(), began("b"));
+        governance.roll_back().await.unwrap();
+        life.timer.sleep(LOOK).await;
+    });
+}
+
+#[test]
+fn what_cannot_be_a_shadow_or_a_canary_is_refused_before_any_shard_is_asked() {
+    live(async |life| {
+        let governance = &life.governance;
+        life.create("a", Guest::default().component()).await;
+        let is_unknown = |error: Error| matches!(error, Error::NotFound { kind: "policy", .. });
+        assert!(is_unknown(governance.shadow(Some("x"), None).await.unwrap_err()));
+        assert!(is_unknown(governance.canary("x").await.unwrap_err()));
+        for world in [World::Eviction, World::LoadShedding] {
+            let unknown = governance.put_in_charge(world, Some("x")).await.unwrap_err();
+            assert!(is_unknown(unknown), "{world}");
+        }
+        assert!(is_unknown(governance.drop_policy("x", false).await.unwrap_err()));
+        let told = governance.canary("lru").await.unwrap_err().to_string();
+        assert!(told.contains("policy 'lru' is in charge already"), "{told}");
+        assert!(life.steps().is_empty());
+
+        governance.put_in_charge(World::Eviction, Some("a")).await.unwrap();
+        life.steps();
+        let told = governance.canary("a").await.unwrap_err().to_string();
+        assert!(told.contains("policy 'a' is in charge already"), "{told}");
+        assert!(life.steps().is_empty());
+        governance.canary("lru").await.unwrap();
+        life.steps();
+        for (name, sample) in [(Some("a"), None), (Some("a"), Some(8)), (None, None)] {
+            let told = governance.shadow(name, sample).await.unwrap_err().to_string();
+            assert!(told.contains("a canary runs"), "{name:?}: {told}");
+        }
+        assert!(life.steps().is_empty());
+        governance.roll_back().await.unwrap();
+        governance.shadow(Some("lru"), None).await.unwrap();
+        let began = ["0 end canary a", "0 shadow lru", "1 shadow lru", "2 shadow lru"];
+        assert_eq!(life.steps(), began);
+        life.timer.sleep(LOOK).await;
+    });
+}
+
+#[test]
+fn a_policy_that_is_dropped_takes_its_trial_its_shadow_and_its_standby_along() {
+    live(async |life| {
+        let governance = &life.governance;
+        life.create("a", Guest::default().component()).await;
+        governance.canary("a").await.unwrap();
+        governance.roll_back().await.unwrap();
+        let came_to = life.came_to("a").await;
+        assert_eq!(came_to.as_deref(), Some("went back: operator: rolled back by statement"));
+        life.steps();
+        governance.drop_policy("a", false).await.unwrap();
+        let all = |step: &'static str| (0..SHARDS).map(move |shard| format!("{shard} {step} a"));
+        let wanted: Vec<String> = all("end shadow").chain(all("drop standby")).collect();
+        assert_eq!(life.steps(), wanted);
+        life.create("a", Guest::default().component()).await;
+        assert_eq!(life.came_to("a").await, None, "it is another one");
+        life.timer.sleep(LOOK).await;
+    });
+}
+
+#[test]
+fn a_component_that_is_refused_leaves_neither_a_file_nor_a_name() {
+    live(async |life| {
+        let governance = &life.governance;
+        let component = Guest::default().component();
+        let create = async |name: &str, sha256: Option<&str>| {
+            let sha256 = sha256.map(str::to_owned);
+            governance.create(name, component.clone(), vec![], sha256).await
+        };
+        let digest = create("other", None).await.unwrap().digest;
+        governance.drop_policy("other", false).await.unwrap();
+        let file = format!("{digest}.wasm");
+        life.steps();
+
+        let zeros = "0".repeat(64);
+        assert!(matches!(create("a", Some(zeros.as_str())).await, Err(Error::Policy { .. })));
+        for sha256 in [None, Some(digest.as_str())] {
+            let native = create("lru", sha256).await.unwrap_err();
+            assert!(matches!(native, Error::Exists { kind: "policy", .. }), "{native}");
+        }
+        assert!(life.steps().is_empty(), "nobody tries it");
+        life.refuse(0, "try");
+        let refused = create("a", None).await.unwrap_err();
+        assert!(refused.to_string().contains("no try"), "{refused}");
+        life.script.refuses.set(None);
+        assert!(!life.has_file(&file).await);
+
+        life.keeper.is_full.store(true, Ordering::Relaxed);
+        create("a", None).await.unwrap_err();
+        life.keeper.is_full.store(false, Ordering::Relaxed);
+        let listed = governance.policies().await.unwrap();
+        let names: Vec<&str> = listed.iter().map(|report| report.name.as_str()).collect();
+        assert_eq!(names, ["lru"]);
+        governance.put_in_charge(World::Eviction, Some("a")).await.unwrap_err();
+        assert_eq!(create("a", Some(digest.as_str())).await.unwrap().name, "a");
+        assert!(life.has_file(&file).await);
+    });
+}
+
+#[test]
+fn a_second_rollback_goes_forward_again() {
+    live(async |life| {
+        let governance = &life.governance;
+        for (pages, name) in [(2, "a"), (3, "b")] {
+            life.create(name, Guest { pages, ..Guest::default() }.component()).await;
+            governance.put_in_charge(World::Eviction, Some(name)).await.unwrap();
+            life.steps();
+        }
+        for name in ["a", "b", "a", "b"] {
+            assert_eq!(governance.roll_back().await.unwrap().policy, name);
+            assert_eq!(life.wanted(World::Eviction).as_deref(), Some(name));
+            let all = (0..SHARDS).map(|shard| format!("{shard} roll back {name}"));
+            assert_eq!(life.steps(), all.collect::<Vec<_>>());
+        }
+        // By its name, the native one is none that was created.
+        governance.put_in_charge(World::Eviction, Some("lru")).await.unwrap();
+        for (name, wanted) in [("b", Some("b")), ("lru", None), ("b", Some("b"))] {
+            assert_eq!(governance.roll_back().await.unwrap().policy, name);
+            assert_eq!(life.wanted(World::Eviction).as_deref(), wanted);
+        }
+    });
+}

@@ -71,3 +71,32 @@ fn every_world_is_in_the_list_once() {
     assert_eq!(WORLDS.iter().filter(|served| served.in_stages).count(), 1);
     assert_eq!(Served::staged().world, World::Eviction);
 }
+
+#[test]
+fn a_policy_is_in_charge_of_what_it_is_wanted_for_and_of_nothing_else() {
+    for (world, charge) in [
+        (World::Eviction, "governs the cache"),
+        (World::CacheAdmission, "decides what the cache keeps"),
+        (World::RateLimiter, "decides on rate limits"),
+        (World::ReadAdmission, "decides on read admission"),
+        (World::LoadShedding, "decides on load shedding"),
+        (World::IoPriority, "decides on shares of I/O"),
+        (World::Compaction, "decides on compactions"),
+    ] {
+        let mut wishes = Wishes::default();
+        wishes.want(world, Some("p2"));
+        wishes.previous = Some("p2".into());
+        assert_eq!((wishes.charge_of("p2"), wishes.charge_of("p")), (Some(charge), None));
+        for other in World::ALL {
+            let wanted = (other == world).then_some("p2");
+            assert_eq!(wishes.wanted(other), wanted, "{other} where {world} has one");
+        }
+        wishes.remove("p");
+        let left = (wishes.wanted(world), wishes.previous.as_deref());
+        assert_eq!(left, (Some("p2"), Some("p2")), "{world}: another one was removed");
+        wishes.want(world, Some("p"));
+        assert_eq!((wishes.charge_of("p2"), wishes.charge_of("p")), (None, Some(charge)));
+        wishes.want(world, None);
+        assert_eq!((wishes.charge_of("p"), wishes.wanted(world)), (None, None));
+    }
+}

@@ -381,3 +381,118 @@ pub async fn dump_summary(sstable: &Inspector) -> Result<String> {
     ]);
     Ok(document.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::inspect::types::{KeyType, StoredType};
+    use crate::schema::Scalar;
+    use crate::sstable::format::layout::Bases;
+    use crate::sstable::format::prefix::{Bound, KIND_ROW};
+
+    /// A partition key and a clustering key, each of one `int`.
+    fn layout() -> StoredLayout {
+        let int = || StoredType::Scalar(Scalar::Int);
+        StoredLayout {
+            bases: Bases { min_timestamp: 0, min_deletion_time: 0, min_ttl: 0 },
+            partition_key: vec![int()],
+            clustering: vec![KeyType { ty: int(), is_descending: false }],
+            statics: Vec::new(),
+            regulars: Vec::new(),
+        }
+    }
+
+    fn prefix(kind: u8, value: i32) -> Prefix {
+        Prefix { kind, values: vec![Some(value.to_be_bytes().to_vec())] }
+    }
+
+    fn parsed(json: &Json) -> Value {
+        serde_json::from_str(&json.to_string()).unwrap()
+    }
+
+    #[test]
+    fn each_kind_of_bound_is_named_by_what_it_does_at_its_place() {
+        for (bound, name) in [
+            (Bound::ExclusiveEnd, "exclusive_end"),
+            (Bound::InclusiveStart, "inclusive_start"),
+            (Bound::ExclusiveEndInclusiveStart, "exclusive_end_inclusive_start"),
+            (Bound::InclusiveEndExclusiveStart, "inclusive_end_exclusive_start"),
+            (Bound::InclusiveEnd, "inclusive_end"),
+            (Bound::ExclusiveStart, "exclusive_start"),
+        ] {
+            let json = prefix_json(&layout(), &prefix(bound as u8, -7)).unwrap();
+            assert_eq!(parsed(&json), json!({ "kind": name, "clustering": [-7] }));
+            let does = (bound.closes(), bound.opens());
+            assert_eq!(does, (name.contains("end"), name.contains("start")));
+            assert_eq!(Bound::from_kind(bound as u8), Some(bound));
+        }
+        let row = prefix_json(&layout(), &prefix(KIND_ROW, 7)).unwrap();
+        assert_eq!(parsed(&row), json!([7]), "a row is its values alone");
+        let null = Prefix { kind: KIND_ROW, values: vec![None] };
+        assert_eq!(parsed(&prefix_json(&layout(), &null).unwrap()), json!([null]));
+        let whole = Prefix { kind: Bound::InclusiveStart as u8, values: Vec::new() };
+        let found = parsed(&prefix_json(&layout(), &whole).unwrap());
+        assert_eq!(found, json!({ "kind": "inclusive_start", "clustering": [] }));
+    }
+
+    #[test]
+    fn an_entry_tells_the_deletion_of_its_partition_and_what_is_open_behind_each_block() {
+        let key = PartitionKey::from_bytes(3_i32.to_be_bytes());
+        let token = key.token().0;
+        let entry = StoredEntry { key, data_at: 70, promoted: Some((11, 99)) };
+        let tombstone = |timestamp, deletion_time| Tombstone { timestamp, deletion_time };
+        let block = |number: i32, open| StoredBlock {
+            at: 0,
+            first: prefix(KIND_ROW, 10 * number),
+            last: prefix(Bound::InclusiveEnd as u8, 10 * number + 9),
+            offset: 20 + 500 * number as u64,
+            width: 500 + i64::from(number),
+            open,
+        };
+        let blocks = StoredBlocks {
+            at: 11,
+            header_bytes: 20,
+            deletion: Some(tombstone(1, 2)),
+            blocks: vec![block(0, None), block(1, Some(tombstone(-3, 4)))],
+        };
+        let last = |ck: i32| json!({ "kind": "inclusive_end", "clustering": [ck] });
+        let open = json!({ "marked_deleted": -3, "local_delete_time": 4 });
+        let mut wanted = json!({
+            "key": ["3"],
+            "token": token,
+            "index_position": 40,
+            "data_position": 70,
+            "promoted_index": {
+                "header_bytes": 20,
+                "deletion": { "marked_deleted": 1, "local_delete_time": 2 },
+                "blocks": [
+                    { "first": [0], "last": last(9), "offset": 20, "width": 500 },
+                    { "first": [10], "last": last(19), "offset": 520, "width": 501, "open": open },
+                ],
+            },
+        });
+        let found = entry_json(&entry, 40, Some(&blocks), &layout()).unwrap();
+        assert_eq!(parsed(&found), wanted);
+        let found = entry_json(&entry, 40, None, &layout()).unwrap();
+        wanted.as_object_mut().unwrap().remove("promoted_index");
+        assert_eq!(parsed(&found), wanted);
+    }
+
+    #[test]
+    fn a_promoted_index_may_end_with_the_file_and_not_behind_it() {
+        // The length of a key, the key, a place in the data, a size, and so many bytes.
+        for (size, content) in [(3_u8, &[9, 9, 9][..]), (0, &[])] {
+            let bytes = [&[0, 2, b'k', b'l', 5, size][..], content].concat();
+            let parse = |index_bytes| parse_entry(&mut Input::new(&bytes), (100, index_bytes));
+            let end = 100 + bytes.len() as u64;
+            for index_bytes in [end, end + 1, u64::MAX] {
+                let (entry, next) = parse(index_bytes).unwrap();
+                assert_eq!((entry.key.as_bytes(), entry.data_at, next), (&b"kl"[..], 5, end));
+                assert_eq!(entry.promoted, (size > 0).then_some((106, 3)));
+            }
+            assert!(matches!(parse(end - 1), Err(Fault::Bad { .. })), "{size}");
+        }
+    }
+}

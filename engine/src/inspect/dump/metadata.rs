@@ -630,4 +630,104 @@ mod tests {
         });
         assert_eq!(json, wanted);
     }
+
+    #[test]
+    fn moments_and_times_to_live_stand_before_the_number_that_is_stored() {
+        for (timestamp, wanted) in [
+            (0, "1970-01-01 00:00:00.000000 (0)"),
+            (-1, "1969-12-31 23:59:59.999999 (-1)"),
+            (61_000_001, "1970-01-01 00:01:01.000001 (61000001)"),
+            (86_399_999_999, "1970-01-01 23:59:59.999999 (86399999999)"),
+            (86_400_000_000, "1970-01-02 00:00:00.000000 (86400000000)"),
+            (i64::MIN, "none (-9223372036854775808)"),
+            (i64::MAX, "none (9223372036854775807)"),
+        ] {
+            assert_eq!(micros(timestamp), wanted);
+        }
+        for (second, wanted) in [
+            (0, "1970-01-01 00:00:00 (0)"),
+            (-1, "1969-12-31 23:59:59 (-1)"),
+            (86_400, "1970-01-02 00:00:00 (86400)"),
+            (i32::MAX - 1, "2038-01-19 03:14:06 (2147483646)"),
+            (i32::MAX, "no tombstones"),
+        ] {
+            assert_eq!(seconds(second), wanted);
+        }
+        for (ttl, wanted) in [
+            (0, "0"),
+            (1, "1 (0 days)"),
+            (86_399, "86399 (0 days)"),
+            (86_400, "86400 (1 days)"),
+            (172_799, "172799 (1 days)"),
+        ] {
+            assert_eq!(days(ttl), wanted);
+        }
+    }
+
+    #[test]
+    fn sizes_change_their_unit_and_buckets_are_named_by_their_upper_end() {
+        for (size, wanted) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 kB"),
+            (1536, "1.5 kB"),
+            (1_048_575, "1024.0 kB"),
+            (1_048_576, "1.0 MB"),
+            (10_485_760, "10.0 MB"),
+        ] {
+            assert_eq!(bytes(size), wanted);
+        }
+        let full = counted(&[(1, 2), (1, 0), (2, 5), (4, 7)], |offset| offset.to_string());
+        let bucket = |offset: i64, count: i64| (offset.to_string(), count);
+        assert_eq!(full, [bucket(1, 2), bucket(4, 5), bucket(i64::MAX, 7)]);
+        let mut out = String::new();
+        histogram(("Size", &[bucket(4, 1), bucket(100, 99)]), &mut out);
+        let wanted = format!(
+            "   Size | Count  (%)  Histogram\n   4    |     1 (  1) O\n   100  |    99 ( 99) {}\n",
+            "O".repeat(30)
+        );
+        assert_eq!(out, wanted, "the least bar has one letter");
+        out.clear();
+        histogram(("Size", &[]), &mut out);
+        assert_eq!(out, "   Size | Count  (%)  Histogram\n");
+        assert_eq!(intervals(&[]), "none");
+        assert_eq!(intervals(&[((1, 2), (3, 4))]), "1:2 to 3:4");
+        assert_eq!(intervals(&[((1, 2), (3, 4)), ((-1, 0), (7, 8))]), "1:2 to 3:4, -1:0 to 7:8");
+        assert_eq!(uuid_or_dash(None), "--");
+    }
+
+    #[test]
+    fn each_number_of_scylla_db_has_its_name_and_an_unknown_one_stands_as_it_is() {
+        let parsed =
+            |json: Json| -> serde_json::Value { serde_json::from_str(&json.to_string()).unwrap() };
+        for (bit, name) in [
+            (0, "NonCompoundPIEntries"),
+            (1, "NonCompoundRangeTombstones"),
+            (2, "ShadowableTombstones"),
+            (3, "CorrectStaticCompact"),
+            (4, "CorrectEmptyCounters"),
+            (5, "CorrectUDTsInCollections"),
+            (6, "CorrectLastPiBlockWidth"),
+            (7, "bit 7"),
+            (63, "bit 63"),
+        ] {
+            let wanted = serde_json::json!({ "mask": 1_u64 << bit, "features": [name] });
+            assert_eq!(parsed(features_json(1 << bit)), wanted);
+        }
+        for (kind, name) in
+            [(0, "0"), (1, "min_live_timestamp"), (2, "min_live_row_marker_timestamp"), (3, "3")]
+        {
+            let wanted = serde_json::json!({ "kind": name, "timestamp": -5 });
+            assert_eq!(parsed(timestamp_json(&(kind, -5))), wanted);
+        }
+        let components = [0, 1, 7, 8, 9].map(component_name);
+        let unknown = |number: u32| format!("component {number}");
+        let known = ["CompressionInfo.db", "Filter.db", "Statistics.db"].map(str::to_owned);
+        let [info, filter, statistics] = known;
+        assert_eq!(components, [unknown(0), info, filter, statistics, unknown(9)]);
+        let kinds = [0, 1, 2, 3, 4, 5, 6].map(kind_name);
+        let wanted =
+            ["0", "partition", "row", "cell", "rows_in_partition", "elements_in_collection", "6"];
+        assert_eq!(kinds, wanted);
+    }
 }

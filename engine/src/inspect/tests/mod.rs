@@ -6,6 +6,9 @@ mod large_data;
 mod mutations;
 mod products;
 mod rewrite;
+mod schemas;
+mod told;
+mod values;
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;

@@ -303,3 +303,230 @@ impl Seen {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inspect::rows::{StoredCell, StoredCells, StoredLiveness};
+    use crate::inspect::types::StoredType;
+    use crate::schema::Scalar;
+    use crate::sstable::format::layout::{Bases, Header};
+    use crate::sstable::format::prefix::KIND_ROW;
+
+    const ALL: [Counted; 3] = [Counted::Here, Counted::ByCassandra, Counted::ByScylla];
+    const KEY: &[u8] = b"key";
+
+    /// What the partition of [`one_partition`] comes to.
+    fn stated() -> Metadata {
+        Metadata {
+            partitioner: String::new(),
+            bloom_fp_chance: 0.01,
+            sketch: Sketch::Sparse(vec![Cardinality::sparse_code(KEY)]),
+            partition_sizes: vec![(10, 0), (10, 1), (20, 0)],
+            cells_per_partition: vec![(1, 1), (1, 0), (2, 0)],
+            log_upper: (0, 0),
+            log_lower: (0, 0),
+            log_intervals: Vec::new(),
+            min_timestamp: 10,
+            max_timestamp: 20,
+            min_deletion_time: 1000,
+            max_deletion_time: 2000,
+            min_ttl: 60,
+            max_ttl: 90,
+            compression_ratio: -1.0,
+            drop_times_max: 100,
+            drop_times: vec![(1020.0, 1), (2040.0, 1)],
+            level: 0,
+            repaired_at: 0,
+            min_clustering: vec![5_i32.to_be_bytes().to_vec()],
+            max_clustering: vec![5_i32.to_be_bytes().to_vec()],
+            has_legacy_counters: false,
+            columns_count: 1,
+            rows_count: 1,
+            pending_repair: None,
+            is_transient: false,
+            host: None,
+            header: Header {
+                bases: Bases { min_timestamp: 0, min_deletion_time: 0, min_ttl: 0 },
+                partition_key: "BytesType".into(),
+                clustering: vec!["Int32Type".into()],
+                statics: Vec::new(),
+                regulars: Vec::new(),
+            },
+            statistics_at: 0,
+        }
+    }
+
+    fn row(ck: i32) -> StoredRow {
+        StoredRow {
+            at: 0,
+            end: 0,
+            previous: 0,
+            prefix: Prefix { kind: KIND_ROW, values: vec![Some(ck.to_be_bytes().to_vec())] },
+            liveness: None,
+            deletion: None,
+            shadowable: None,
+            columns: Vec::new(),
+        }
+    }
+
+    /// Twenty bytes with row 5, which has a marker and a cell.
+    fn one_partition() -> Seen {
+        let cell = StoredCell {
+            path: None,
+            timestamp: 20,
+            ttl: 90,
+            deletion_time: 2000,
+            is_deleted: false,
+            value: Vec::new(),
+        };
+        let liveness = Some(StoredLiveness { timestamp: 10, ttl: 60, expiry: 1000 });
+        let columns = vec![StoredCells { column: 0, deletion: None, cells: vec![cell] }];
+        let of_v = StoredColumn { name: "v".into(), ty: StoredType::Scalar(Scalar::Blob) };
+        let mut seen = Seen::new(&stated());
+        seen.partition(KEY, None);
+        let keys = [KeyType::parse("Int32Type")];
+        seen.row(&StoredRow { liveness, columns, ..row(5) }, &[of_v], Some(&keys));
+        seen.partition_end(20);
+        seen
+    }
+
+    #[test]
+    fn an_extent_that_is_too_wide_is_no_fault_of_scylladb_and_one_too_narrow_is() {
+        let seen = one_partition();
+        for counted in ALL {
+            assert_eq!(seen.differences(&stated(), Version::Me, counted), [], "{counted:?}");
+        }
+        type Change = fn(&mut Metadata, i32);
+        // Which number is changed, whether it is a least one, and what the difference is called.
+        let changes: [(Change, bool, &str); 6] = [
+            (|of, by| of.min_timestamp += i64::from(by), true, "timestamps from 10 to 20,"),
+            (|of, by| of.max_timestamp += i64::from(by), false, "timestamps from 10 to 20,"),
+            (|of, by| of.min_deletion_time += by, true, "local deletion times from 1000 to 2000,"),
+            (|of, by| of.max_deletion_time += by, false, "local deletion times from 1000 to 2000,"),
+            (|of, by| of.min_ttl += by, true, "times to live from 60 to 90,"),
+            (|of, by| of.max_ttl += by, false, "times to live from 60 to 90,"),
+        ];
+        for (change, is_least, name) in changes {
+            for (by, counted) in [-1, 1].into_iter().flat_map(|by| ALL.map(|counted| (by, counted)))
+            {
+                let mut other = stated();
+                change(&mut other, by);
+                let found = seen.differences(&other, Version::Me, counted);
+                let is_wide = is_least == (by < 0);
+                let is_told = counted != Counted::ByScylla || !is_wide;
+                assert_eq!(found.len(), usize::from(is_told), "{name} {by} {counted:?}: {found:?}");
+                let named = |found: &Difference| found.wanted.starts_with(name) && !found.is_custom;
+                assert!(found.iter().all(named), "{name} {by} {counted:?}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_number_that_is_counted_is_held_against_its_own() {
+        type Change = fn(&mut Metadata);
+        let changes: [(Change, &str); 7] = [
+            (|of| of.rows_count += 1, "1 rows, as in the data"),
+            (|of| of.columns_count -= 1, "1 columns set, as in the data"),
+            (
+                |of| of.partition_sizes = vec![(10, 1), (10, 0), (20, 0)],
+                "the histogram of partition sizes of the data",
+            ),
+            (
+                |of| of.cells_per_partition = vec![(1, 0), (1, 1), (2, 0)],
+                "the histogram of cells a partition of the data",
+            ),
+            (|of| of.drop_times[1].0 = 2100.0, "the drop times of the data"),
+            (|of| of.drop_times[0].1 = 2, "the drop times of the data"),
+            (
+                |of| of.sketch = Sketch::Sparse(Vec::new()),
+                "the estimate of the number of keys of the data",
+            ),
+        ];
+        let seen = one_partition();
+        for (change, wanted) in changes {
+            let mut other = stated();
+            change(&mut other);
+            for counted in ALL {
+                let found = seen.differences(&other, Version::Me, counted);
+                // ScyllaDB counts otherwise, and Cassandra's versions gather drop times otherwise.
+                let is_custom = counted == Counted::ByCassandra && wanted.contains("drop times");
+                let told: Vec<(&str, bool)> =
+                    found.iter().map(|found| (&*found.wanted, found.is_custom)).collect();
+                let all = [(wanted, is_custom)];
+                let all = if counted == Counted::ByScylla { &all[..0] } else { &all[..] };
+                assert_eq!(told, all, "{counted:?}");
+            }
+        }
+    }
+
+    /// Rows 5 and 7; the stated bounds, and what is wrong with them, without and with a range
+    /// tombstone, which may delete more than the rows that are there.
+    #[test]
+    fn stated_bounds_have_every_row_between_them_and_none_to_spare_without_range_tombstones() {
+        let (least, greatest) = ("a least clustering key", "a greatest clustering key");
+        type Case<'a> = (&'a str, [Option<i32>; 2], [Option<&'a str>; 2]);
+        let cases: [Case<'_>; 11] = [
+            ("Int32Type", [Some(5), Some(7)], [None, None]),
+            ("Int32Type", [Some(6), Some(7)], [Some(least), Some(least)]),
+            ("Int32Type", [Some(4), Some(7)], [Some(least), None]),
+            ("Int32Type", [Some(5), Some(6)], [Some(greatest), Some(greatest)]),
+            ("Int32Type", [Some(5), Some(8)], [Some(greatest), None]),
+            ("Int32Type", [None, None], [None, None]),
+            ("Int32Type", [None, Some(6)], [Some(greatest), Some(greatest)]),
+            ("ReversedType(Int32Type)", [Some(7), Some(5)], [None, None]),
+            ("ReversedType(Int32Type)", [Some(6), Some(5)], [Some(least), Some(least)]),
+            ("ReversedType(Int32Type)", [Some(8), Some(5)], [Some(least), None]),
+            ("ReversedType(Int32Type)", [Some(7), Some(4)], [Some(greatest), None]),
+        ];
+        let bound = |ck: Option<i32>| Vec::from_iter(ck.map(|ck| ck.to_be_bytes().to_vec()));
+        for (class, ends, wanted) in cases {
+            let mut other = stated();
+            other.header.clustering = vec![class.to_owned()];
+            [other.min_clustering, other.max_clustering] = ends.map(bound);
+            for (has_range, wanted) in [false, true].into_iter().zip(wanted) {
+                let mut seen = Seen::new(&other);
+                let keys = [KeyType::parse(class)];
+                [7, 5].into_iter().for_each(|ck| seen.row(&row(ck), &[], Some(&keys)));
+                if has_range {
+                    seen.marker(None, None);
+                }
+                let found = seen.differences(&other, Version::Md, Counted::ByScylla);
+                assert_eq!(found.len(), usize::from(wanted.is_some()), "{class} {ends:?}");
+                let named = |found: &Difference| found.wanted.starts_with(wanted.unwrap_or(" "));
+                assert!(found.iter().all(named), "{class} {ends:?}: {found:?}");
+                // `mc` states them in another way.
+                assert_eq!(seen.differences(&other, Version::Mc, Counted::ByScylla), []);
+            }
+        }
+    }
+
+    #[test]
+    fn times_of_deletion_are_rounded_up_to_a_minute_and_compared_while_they_are_few() {
+        for (second, rounded) in [
+            (0, Some(0)),
+            (1, Some(60)),
+            (59, Some(60)),
+            (60, Some(60)),
+            (61, Some(120)),
+            (-1, Some(0)),
+            (-60, Some(-60)),
+            (-61, Some(-60)),
+            (i32::MAX - 1, Some(2_147_483_700)),
+            (i32::MAX, None),
+        ] {
+            let mut seen = Seen::new(&stated());
+            seen.deletion_time(second);
+            let found: Vec<(i64, i64)> = seen.drop_times.into_iter().collect();
+            let wanted: Vec<(i64, i64)> = rounded.map(|second| (second, 1)).into_iter().collect();
+            assert_eq!(found, wanted, "{second}");
+        }
+        for (count, is_told) in [(99, true), (100, false), (200, false)] {
+            let mut seen = Seen::new(&stated());
+            (0..count).for_each(|number| seen.deletion_time(60 * number));
+            let found = seen.differences(&stated(), Version::Me, Counted::Here);
+            let told = found.iter().any(|found| found.wanted == "the drop times of the data");
+            assert_eq!(told, is_told, "{count} different ones");
+        }
+    }
+}

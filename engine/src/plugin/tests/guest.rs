@@ -222,6 +222,61 @@ pub fn io_priority(body: &str) -> Vec<u8> {
     planner(4, "io-priority", "(param i64 i32 i32 i32 i32)", parameters, body)
 }
 
+/// A rate-limiter policy; `plan` ends with the address of a list, `exceeded` with its answer.
+pub fn rate_limiter(plan: &str, exceeded: &str) -> Vec<u8> {
+    let name = "tidegate:policy/rate-limiter@0.1.0";
+    let functions = format!(
+        "(func (export \"{name}#plan\") (param i64 i32 i32) (result i32) {plan})
+         (func (export \"{name}#exceeded\") (param i64 i64 i64) (result i32) {exceeded})"
+    );
+    let guest = Guest { hook: 3, fields: functions, bytes_per_slot: 0, ..Guest::default() };
+    let fields = guest.text();
+    let lifted = format!(
+        r#"
+  (func $plan (param "now-us" u64) (param "stats" (list u64)) (result (list u64))
+    (canon lift (core func $core "{name}#plan")
+      (memory $core "memory") (realloc (func $core "cabi_realloc"))))
+  (func $exceeded (param "key" u64) (param "class-op" u64) (param "deficit-milli" u64)
+    (result u32) (canon lift (core func $core "{name}#exceeded")))
+  (instance $limiter
+    (export "plan" (func $plan)) (export "exceeded" (func $exceeded)))
+  (export "{name}" (instance $limiter))
+"#
+    );
+    let text = format!("(component (core module $guest {fields}) {LIFECYCLE} {lifted})");
+    wat::parse_str(text).unwrap()
+}
+
+/// A cache-admission policy; `admit` ends with its answer.
+pub fn cache_admission(admit: &str, feedback: &str) -> Vec<u8> {
+    let name = "tidegate:policy/cache-admission@0.1.0";
+    let functions = format!(
+        "(func (export \"{name}#admit\") (param i64 i64 i64) (result i32) {admit})
+         (func (export \"{name}#admit-batch\") (param i32 i32) (result i32) i32.const 256)
+         (func (export \"{name}#feedback\") (param i32 i32) {feedback})"
+    );
+    let guest = Guest { hook: 1, fields: functions, bytes_per_slot: 0, ..Guest::default() };
+    let fields = guest.text();
+    let lifted = format!(
+        r#"
+  (func $admit (param "fingerprint" u64) (param "size-cost" u64) (param "ctx" u64)
+    (result u32) (canon lift (core func $core "{name}#admit")))
+  (func $admit-batch (param "words" (list u64)) (result (list u8))
+    (canon lift (core func $core "{name}#admit-batch")
+      (memory $core "memory") (realloc (func $core "cabi_realloc"))))
+  (func $feedback (param "words" (list u64))
+    (canon lift (core func $core "{name}#feedback")
+      (memory $core "memory") (realloc (func $core "cabi_realloc"))))
+  (instance $filter
+    (export "admit" (func $admit)) (export "admit-batch" (func $admit-batch))
+    (export "feedback" (func $feedback)))
+  (export "{name}" (instance $filter))
+"#
+    );
+    let text = format!("(component (core module $guest {fields}) {LIFECYCLE} {lifted})");
+    wat::parse_str(text).unwrap()
+}
+
 /// A compaction policy; `body` is that of `pick` and ends with the address of a choice. Parameters
 /// 7 and 8 are the address of the first SSTable and their number.
 pub fn compaction(body: &str) -> Vec<u8> {

@@ -6,6 +6,7 @@ mod hostile;
 mod plans;
 mod refused;
 mod scalar;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -3,4 +3,6 @@
 mod begun;
 pub(crate) mod compressed;
 pub(crate) mod file;
+#[cfg(test)]
+mod tests;
 pub(crate) mod window;

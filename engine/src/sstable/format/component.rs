@@ -259,6 +259,75 @@ mod tests {
         }
     }
 
+    /// In the form of the names since Cassandra 2.2, and in that before.
+    #[test]
+    fn each_version_that_is_not_read_is_told_with_who_writes_it() {
+        for (version, product) in [
+            ("hf", "Cassandra 1.1"),
+            ("ic", "Cassandra 1.2"),
+            ("jb", "Cassandra 2.0"),
+            ("ka", "Cassandra 2.1"),
+            ("la", "Cassandra 2.2"),
+            ("ma", "Cassandra 3.0"),
+            ("mb", "Cassandra 3.0"),
+            ("na", "a release candidate of Cassandra 4.0"),
+            ("oa", "Cassandra 5"),
+            ("da", "Cassandra 5"),
+            ("ms", "ScyllaDB 2025.4 and later"),
+            ("mt", "ScyllaDB 2026.2 and later"),
+        ] {
+            for file in [
+                format!("{version}-1-big-Data.db"),
+                format!("{version}-1-bti-Data.db"),
+                format!("ks-t-{version}-1-Data.db"),
+            ] {
+                let message = SstableName::parse(&file).unwrap_err().to_string();
+                let told = format!("version {version} ({product}) is not supported");
+                assert!(message.starts_with(&told), "{file}: {message}");
+            }
+        }
+        // Those that are read have no other form.
+        for version in Version::ALL.map(Version::name) {
+            for file in [format!("{version}-1-bti-Data.db"), format!("ks-t-{version}-1-Data.db")] {
+                let message = SstableName::parse(&file).unwrap_err().to_string();
+                assert!(message.contains("is no file of an SSTable"), "{file}: {message}");
+            }
+        }
+    }
+
+    /// Files with other names are those of others: what clears a directory leaves them alone.
+    #[test]
+    fn only_a_number_as_it_is_written_here_is_a_generation() {
+        for (file, wanted) in [
+            ("me-0-big-Data.db", Some(0)),
+            ("me-1-big-", Some(1)),
+            ("me-10-big-Data.db", Some(10)),
+            ("me-18446744073709551615-big-Data.db", Some(u64::MAX)),
+            ("me-18446744073709551616-big-Data.db", None),
+            ("me--big-Data.db", None),
+            ("me-00-big-Data.db", None),
+            ("me-+1-big-Data.db", None),
+            ("me-1-bigData.db", None),
+            ("me-1-bti-Data.db", None),
+            ("me-1", None),
+            ("me1-big-Data.db", None),
+            ("mt-1-big-Data.db", None),
+            ("xme-1-big-Data.db", None),
+            ("ME-1-big-Data.db", None),
+        ] {
+            assert_eq!(generation_of(file), wanted, "{file}");
+        }
+        for component in Component::ALL {
+            let path = component.path(Path::new("/t"), 7);
+            let file = path.file_name().unwrap().to_str().unwrap();
+            assert_eq!(generation_of(file), Some(7), "{file}");
+            assert_eq!(Component::of_file(file), Some(component));
+            for other in [format!("{file}.tmp"), file.to_lowercase(), file.replace("-big-", "-")] {
+                assert_eq!(Component::of_file(&other), None, "{other}");
+            }
+        }
+    }
+
     #[test]
     fn names_of_other_products_are_read() {
         let directory = Path::new("/t");

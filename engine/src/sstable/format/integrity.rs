@@ -205,3 +205,121 @@ fn decode_pages(input: &mut Input<'_>) -> Parsed<Pages> {
     }
     Ok(Pages { size, crcs: input.items(count, 4, |input| input.u32())? })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sstable::format::layout::Bases;
+
+    fn path() -> &'static Path {
+        Path::new("me-1-big-Tidegate.db")
+    }
+
+    fn pages(size: u64) -> Pages {
+        let count = size.div_ceil(PAGE_BYTES as u64);
+        Pages { size, crcs: (0..count).map(|number| 7 + number as u32).collect() }
+    }
+
+    fn sample() -> Integrity {
+        let header = Header {
+            bases: Bases::default(),
+            partition_key: "Int32Type".into(),
+            clustering: vec!["UTF8Type".into()],
+            statics: Vec::new(),
+            regulars: vec![(b"v".to_vec(), "BytesType".into())],
+        };
+        let counts = Counts { partitions: 1, rows: 300, tombstones: 70_000 };
+        let mut integrity = Integrity::new(counts, pages(3 * 4096 + 1), pages(4096), header);
+        integrity.add(Component::Filter, b"filter");
+        integrity.add(Component::Statistics, b"");
+        integrity
+    }
+
+    /// What `content` is with the right checksum behind it.
+    fn sealed(content: &[u8]) -> Vec<u8> {
+        [content, &crc32(content).to_be_bytes()].concat()
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_and_early_files_had_no_header() {
+        let whole = sample();
+        let early = Integrity { header: None, ..sample() };
+        for integrity in [whole, early] {
+            let bytes = integrity.encode();
+            assert_eq!(Integrity::decode(&bytes, path()).unwrap(), integrity);
+            for at in 0..bytes.len() {
+                let cut = Integrity::decode(&bytes[..at], path());
+                assert!(matches!(cut, Err(Error::Corrupt(_))), "{at} bytes: {cut:?}");
+                let mut flipped = bytes.clone();
+                flipped[at] ^= 0x10;
+                let flipped = Integrity::decode(&flipped, path());
+                assert!(matches!(flipped, Err(Error::Corrupt(_))), "byte {at}: {flipped:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn another_format_is_refused_in_other_words_if_it_is_newer() {
+        let bytes = sample().encode();
+        let content = &bytes[..bytes.len() - 4];
+        let with = |front: [u8; 8]| {
+            let content = [&front[..], &content[8..]].concat();
+            Integrity::decode(&sealed(&content), path())
+        };
+        assert!(with(*b"TDGT\0\0\0\x01").is_ok());
+        for version in [2_u32, u32::MAX] {
+            let mut front = *b"TDGT\0\0\0\0";
+            front[4..].copy_from_slice(&version.to_be_bytes());
+            let found = with(front);
+            let Err(Error::Unavailable(told)) = &found else { panic!("{version}: {found:?}") };
+            let wanted = format!("format {version}; this engine reads up to 1");
+            assert!(told.contains(&wanted), "{told}");
+        }
+        let found = with(*b"TDGX\0\0\0\x02");
+        assert!(matches!(found, Err(Error::Corrupt(_))), "{found:?}");
+    }
+
+    #[test]
+    fn each_page_of_a_file_has_one_checksum() {
+        for (size, wanted) in [(0, 0), (1, 1), (4095, 1), (4096, 1), (4097, 2), (8192, 2)] {
+            for count in 0..=3_u64 {
+                let mut bytes = Vec::new();
+                put_vint(&mut bytes, size);
+                put_vint(&mut bytes, count);
+                (0..count as u32).for_each(|n| bytes.extend((7 + n).to_be_bytes()));
+                let found = decode_pages(&mut Input::new(&bytes));
+                match count == wanted {
+                    true => assert_eq!(found, Ok(pages(size)), "{size}"),
+                    false => assert!(matches!(found, Err(Fault::Bad { .. })), "{size} {count}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_component_is_what_was_noted_of_it_and_one_that_was_not_is_not_judged() {
+        let integrity = sample();
+        let check = |component, content: &[u8]| integrity.check(component, path(), content);
+        for (component, content, is_right) in [
+            (Component::Filter, &b"filter"[..], true),
+            (Component::Filter, b"filtes", false),
+            (Component::Filter, b"filter\0", false),
+            (Component::Filter, b"", false),
+            (Component::Statistics, b"", true),
+            (Component::Statistics, b"\0", false),
+            (Component::Summary, b"anything", true),
+        ] {
+            let checked = check(component, content);
+            assert_eq!(checked.is_ok(), is_right, "{component:?} {content:?}: {checked:?}");
+        }
+        let wanted = [
+            Component::Data,
+            Component::Index,
+            Component::Filter,
+            Component::Statistics,
+            Component::Tidegate,
+            Component::Toc,
+        ];
+        assert_eq!(integrity.components(), BTreeSet::from(wanted));
+    }
+}

@@ -554,6 +554,8 @@ pub(crate) fn decode_header(bytes: &[u8], version: Version) -> Parsed<Header> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mutation::{Cell, CellPath, Liveness, MultiCell, Row, ViewRoom};
+    use crate::schema::ColumnId;
 
     /// What may be dropped is reckoned from the bins: no deletion is lost when two of them join.
     #[test]
@@ -602,5 +604,99 @@ mod tests {
         assert_eq!(statistics(&[60, 60], 0, 0).droppable(61), 1.0);
         assert_eq!(statistics(&[60, 60, 60], 1, 2).droppable(61), 1.0);
         assert_eq!(statistics(&[], 0, 0).droppable(61), 0.0);
+    }
+
+    /// Rows, columns, cells and tombstones.
+    fn counted(collector: &Collector) -> [i64; 4] {
+        let Collector { rows_count, columns_count, partition_cells, .. } = *collector;
+        [rows_count, columns_count, partition_cells, collector.tombstones_count as i64]
+    }
+
+    fn add_row(collector: &mut Collector, key: Option<&[u8]>, row: &Row) {
+        ViewRoom::default().of_row(row, |row| collector.row(key, &row));
+    }
+
+    #[test]
+    fn each_part_of_a_row_counts_where_it_belongs_and_stretches_its_extents() {
+        const NEVER: i32 = i32::MAX;
+        let deleted = |timestamp, deletion_time| Some(Tombstone { timestamp, deletion_time });
+        let marked = |mark| Row { liveness: Some(mark), ..Row::default() };
+        let of_cell = |cell| Row { cells: vec![(ColumnId(2), cell)], ..Row::default() };
+        let of_multi = |deletion, cells: Vec<Cell>| {
+            let path = |at: usize| CellPath::from_ordered([at as u8]);
+            let cells = cells.into_iter().enumerate().map(|(at, cell)| (path(at), cell)).collect();
+            Row { multi: vec![(ColumnId(3), MultiCell { deletion, cells })], ..Row::default() }
+        };
+        let expiring = |timestamp| Cell::expiring(timestamp, *b"v", 60, 1000);
+        let several = vec![Cell::live(10, *b"v"), Cell::deleted(11, 92), expiring(12)];
+        let whole = Row {
+            liveness: Some(Liveness::expiring(5, 30, 500)),
+            deletion: deleted(4, 40),
+            cells: of_cell(Cell::deleted(20, 93)).cells,
+            multi: of_multi(deleted(3, 30), several.clone()).multi,
+        };
+        let gone = Row { deletion: deleted(7, 70), ..Row::default() };
+        let counter = of_cell(Cell::counter(8, [0_u8; 32]));
+        let none = None;
+        for (row, counts, timestamps, deletion_times, ttls) in [
+            (marked(Liveness::at(5)), [1, 0, 0, 0], (5, 5), (NEVER, NEVER), Some((0, 0))),
+            (marked(Liveness::expiring(5, 60, 9)), [1, 0, 0, 0], (5, 5), (9, 9), Some((60, 60))),
+            (gone, [1, 0, 0, 1], (7, 7), (70, 70), none),
+            (of_cell(Cell::live(8, *b"v")), [1, 1, 1, 0], (8, 8), (NEVER, NEVER), Some((0, 0))),
+            (counter, [1, 1, 1, 0], (8, 8), (NEVER, NEVER), Some((0, 0))),
+            (of_cell(expiring(8)), [1, 1, 1, 0], (8, 8), (1000, 1000), Some((60, 60))),
+            (of_cell(Cell::deleted(8, 90)), [1, 1, 1, 1], (8, 8), (90, 90), Some((0, 0))),
+            (of_multi(deleted(9, 91), Vec::new()), [1, 0, 0, 1], (9, 9), (91, 91), none),
+            (of_multi(None, several), [1, 1, 3, 1], (10, 12), (92, NEVER), Some((0, 60))),
+            (whole, [1, 2, 4, 4], (3, 20), (30, NEVER), Some((0, 60))),
+        ] {
+            let mut collector = Collector::new();
+            add_row(&mut collector, None, &row);
+            assert_eq!(counted(&collector), counts, "{row:?}");
+            assert_eq!(collector.timestamps.seen, Some(timestamps), "{row:?}");
+            assert_eq!(collector.deletion_times.seen, Some(deletion_times), "{row:?}");
+            assert_eq!(collector.ttls.seen, ttls, "{row:?}");
+            // Cells are those of a partition.
+            collector.partition(b"next", None);
+            assert_eq!(counted(&collector), [counts[0], counts[1], 0, counts[3]], "{row:?}");
+        }
+    }
+
+    /// Each range tombstone counts once, where it begins; both its ends are bins of drop times.
+    #[test]
+    fn deletions_of_partitions_and_ranges_count_once_and_leave_no_bounds() {
+        let (first, second) = (
+            Some(Tombstone { timestamp: 4, deletion_time: 40 }),
+            Some(Tombstone { timestamp: 6, deletion_time: 60 }),
+        );
+        let live = Row { liveness: Some(Liveness::at(5)), ..Row::default() };
+        type Change = fn(&mut Collector, Option<Tombstone>, Option<Tombstone>);
+        let of_marker: Change = |collector, closing, opening| collector.marker(closing, opening);
+        let of_partition: Change = |collector, deletion, _| collector.partition(b"k", deletion);
+        for (change, both, tombstones, timestamps, times) in [
+            (of_marker, (None, first), 1, Some((4, 4)), Some((40, 40))),
+            (of_marker, (first, None), 0, None, Some((40, 40))),
+            (of_marker, (first, second), 1, Some((6, 6)), Some((40, 60))),
+            (of_partition, (second, None), 1, Some((6, 6)), Some((60, 60))),
+            (of_partition, (None, None), 0, None, None),
+        ] {
+            let mut collector = Collector::new();
+            change(&mut collector, both.0, both.1);
+            assert_eq!(counted(&collector), [0, 0, 0, tombstones], "{both:?}");
+            assert_eq!(collector.timestamps.seen, timestamps, "{both:?}");
+            assert_eq!(collector.deletion_times.seen, times, "{both:?}");
+            assert_eq!(collector.ttls.seen, None, "{both:?}");
+            for key in [[3_u8], [1], [2]] {
+                add_row(&mut collector, Some(&key), &live);
+            }
+            add_row(&mut collector, None, &live);
+            let stated = collector.statistics(None, |key| vec![key.as_ordered().to_vec()]);
+            let bound = |key: u8| match times {
+                None => vec![vec![key]],
+                Some(_) => Vec::new(),
+            };
+            assert_eq!((stated.min_clustering, stated.max_clustering), (bound(1), bound(3)));
+            assert_eq!(stated.rows_count, 4, "{both:?}");
+        }
     }
 }

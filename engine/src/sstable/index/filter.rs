@@ -158,4 +158,65 @@ mod tests {
         let passed = (1000u32..11_000).filter(|key| filter.may_contain(&key.to_be_bytes())).count();
         assert!((20..250).contains(&passed), "{passed} of 10,000 pass");
     }
+
+    #[test]
+    fn a_filter_has_the_bits_and_functions_that_its_chance_needs() {
+        for (chance, bits, hashes) in [
+            (0.9, 2, 1),
+            (0.1, 5, 3),
+            (0.01, 10, 5),
+            (0.001, 15, 8),
+            (0.000_07, 20, 13),
+            (0.000_001, 20, 14),
+        ] {
+            assert_eq!(dimensions(chance), (bits, hashes), "{chance}");
+        }
+        // 20 bits more than the keys need, in whole words, and always one.
+        for (keys, words) in [(0, 1), (4, 1), (5, 2), (10, 2), (11, 3), (1000, 157)] {
+            assert_eq!(BloomFilter::new(keys, 0.01).words.len(), words, "{keys}");
+        }
+    }
+
+    #[test]
+    fn words_are_read_in_the_order_of_their_version_and_odd_filters_are_refused() {
+        let mut filter = BloomFilter::new(100, 0.1);
+        (0u32..100).for_each(|key| filter.add(murmur3_x64_128(&key.to_be_bytes())));
+        let mut bytes = Vec::new();
+        filter.encode(&mut bytes);
+        let mut turned = bytes.clone();
+        turned[8..].chunks_mut(8).for_each(<[u8]>::reverse);
+        assert_ne!(turned, bytes);
+        for version in Version::ALL {
+            let own = if version == Version::Nb { &turned } else { &bytes };
+            assert_eq!(BloomFilter::decode(own, version), Ok(filter.clone()), "{version:?}");
+            let other = if version == Version::Nb { &bytes } else { &turned };
+            assert_ne!(BloomFilter::decode(other, version), Ok(filter.clone()), "{version:?}");
+            let head = |hashes: u32, words: u32| {
+                [&hashes.to_be_bytes()[..], &words.to_be_bytes(), &[0; 8]].concat()
+            };
+            for (odd, is_read) in [
+                (head(0, 1), false),
+                (head(1, 1), true),
+                (head(64, 1), true),
+                (head(65, 1), false),
+                (head(1, 0), false),
+                (head(1, 2), false),
+                ([head(1, 1), vec![0]].concat(), false),
+                (head(1, 1)[..15].to_vec(), false),
+            ] {
+                let found = BloomFilter::decode(&odd, version);
+                assert_eq!(found.is_ok(), is_read, "{version:?} {odd:?}: {found:?}");
+            }
+        }
+        // The first word that is not as in the other one is told, with both.
+        let mut other = filter.clone();
+        assert_eq!(filter.difference(&other), None);
+        other.words[3] ^= 1;
+        other.words[5] ^= 1;
+        let told = Some((3, filter.words[3] ^ 1, filter.words[3]));
+        assert_eq!(filter.difference(&other), told);
+        let emptied = filter.emptied();
+        assert_eq!(emptied.words, vec![0; filter.words.len()]);
+        assert_eq!(emptied.hash_count, filter.hash_count);
+    }
 }

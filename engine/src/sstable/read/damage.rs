@@ -149,4 +149,33 @@ mod tests {
         log.add(&at(7), true);
         assert_eq!(log.unplaced_count(), DAMAGE_PLACES_MAX as u64);
     }
+
+    #[test]
+    fn what_is_set_aside_stays_so_and_is_no_loss_of_a_read() {
+        let log = DamageLog::default();
+        let error = Error::corrupt("f", 3, "CRC 1", "CRC 2");
+        let told = || {
+            let [damage] = &log.places()[..] else { panic!("one place") };
+            let Damage { count, skipped_count, rebuilt_count, is_set_aside, .. } = *damage;
+            (count, skipped_count, rebuilt_count, is_set_aside)
+        };
+        log.add(&error, false);
+        assert_eq!(told(), (1, 0, 0, false));
+        log.add_set_aside(&error);
+        assert_eq!(told(), (2, 0, 0, true));
+        log.add(&error, true);
+        log.add_rebuilt(&error);
+        assert_eq!(told(), (4, 1, 1, true), "later reads take nothing back");
+        // Other errors are no damage, whoever met them; other files are other places.
+        log.add_rebuilt(&Error::Closed);
+        log.add_set_aside(&Error::Closed);
+        assert_eq!(told().0, 4);
+        log.add(&Error::corrupt("g", 3, "CRC 1", "CRC 2"), false);
+        log.add(&Error::corrupt("f", 2, "CRC 1", "CRC 2"), false);
+        let places: Vec<(PathBuf, u64)> =
+            log.places().into_iter().map(|damage| (damage.file, damage.offset)).collect();
+        let place = |file: &str, offset: u64| (PathBuf::from(file), offset);
+        assert_eq!(places, [place("f", 2), place("f", 3), place("g", 3)]);
+        assert_eq!(log.unplaced_count(), 0);
+    }
 }

@@ -14,6 +14,7 @@ use crate::commitlog::ReplayPosition;
 use crate::config::PAGE_BYTES;
 use crate::disk::{Access, Faults, OpenOptions, SimulatedDisk, write_file_atomically};
 use crate::error::{Error, Result};
+use crate::ledger::frame;
 use crate::mutation::{Direction, Fragment, PartitionRange, Slice};
 use crate::schema::PartitionKey;
 use crate::schema::table_schema::SchemaRef;
@@ -175,6 +176,43 @@ fn a_manifest_that_lacks_a_frame_is_an_error() {
         panic!("edits behind a missing frame were taken");
     };
     assert_eq!((corruption.offset, corruption.file), (PAGE_BYTES as u64, path()));
+}
+
+/// A file that was put together from others.
+#[test]
+fn edits_that_contradict_those_before_them_are_damage_of_their_frame() {
+    let remove = |generation| Edit::Remove { generation };
+    let taken = |generation| Edit::Taken { generation };
+    let spent = |generations: &[u64]| Edit::Spent { generations: generations.to_vec() };
+    let first = frame::encode(*b"TGMF", 1, &[add(1), taken(7), spent(&[5])]);
+    for (edits, wanted) in [
+        (vec![add(1)], Some("SSTable 1 added twice")),
+        (vec![add(2), add(2)], Some("SSTable 2 added twice")),
+        (vec![remove(2)], Some("SSTable 2 removed, which is not live")),
+        (vec![remove(5)], Some("SSTable 5 removed, which is not live")),
+        (vec![remove(1), remove(1)], Some("SSTable 1 removed, which is not live")),
+        (vec![spent(&[8, 1, 9])], Some("SSTable 1 is spent and live")),
+        (vec![taken(1)], Some("SSTable 1 is live, or was taken before")),
+        (vec![taken(7)], Some("SSTable 7 is live, or was taken before")),
+        // What is told twice, and what was never there.
+        (vec![spent(&[5]), spent(&[])], None),
+        (vec![Edit::Gone { generations: vec![5, 6] }], None),
+        (vec![Edit::Released { generations: vec![7, 8] }, taken(7)], None),
+        (vec![remove(1), add(1), add(5)], None),
+    ] {
+        let disk = MemoryDisk::default();
+        let second = frame::encode(*b"TGMF", 2, &edits);
+        disk.set_content(&path(), [&first[..], &second].concat());
+        let found = match open_manifest(&disk) {
+            Ok(_) => None,
+            Err(Error::Corrupt(corruption)) => {
+                assert_eq!((&corruption.file, corruption.offset), (&path(), PAGE_BYTES as u64));
+                Some(corruption.found)
+            }
+            Err(error) => panic!("{edits:?}: {error}"),
+        };
+        assert_eq!(found.as_deref(), wanted, "{edits:?}");
+    }
 }
 
 #[tokio::test]

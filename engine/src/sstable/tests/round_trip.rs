@@ -509,3 +509,40 @@ fn what_stands_in_place_of_a_static_row_is_noticed() {
         assert!(error.to_string().contains("flags of a static row"), "{error}");
     }
 }
+
+#[test]
+fn a_writer_refuses_what_no_filter_and_no_chunk_can_have_before_it_makes_a_file() {
+    let schema = schema_of(vec![Column {
+        name: "p".into(),
+        ty: DataType::Int,
+        kind: ColumnKind::PartitionKey { position: 0 },
+    }]);
+    let disk = MemoryDisk::default();
+    let create = |generation, options| {
+        let writer =
+            SstableWriter::create(shared(&disk), directory(), generation, schema.clone(), options);
+        block_on(writer).err().map(|error| error.to_string())
+    };
+    let of_chance = |bloom_fp_chance| WriterOptions { bloom_fp_chance, ..WriterOptions::default() };
+    for chance in [0.0, -0.0, -0.01, 1.0, 1.5, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        let told = create(1, of_chance(chance)).expect("there is no such filter");
+        assert!(told.contains("lies between 0 and 1"), "{chance}: {told}");
+    }
+    let of_chunks = |chunk_bytes| {
+        let compression = Compression { chunk_bytes, ..Compression::new(Compressor::Lz4) };
+        WriterOptions { compression: Some(compression), ..WriterOptions::default() }
+    };
+    for chunk_bytes in [0, 1, 1 << 9, 3000, 4097, 1 << 21, u32::MAX] {
+        let told = create(1, of_chunks(chunk_bytes)).expect("there are no such chunks");
+        assert!(told.contains("a power of two"), "{chunk_bytes}: {told}");
+    }
+    assert_eq!(disk.names(), Vec::<std::path::PathBuf>::new());
+    let made =
+        [1e-6, 0.5, 0.999].map(of_chance).into_iter().chain([1 << 10, 1 << 20].map(of_chunks));
+    for (generation, options) in (1..).zip(made) {
+        assert_eq!(create(generation, options), None, "{generation}");
+    }
+    // Of an SSTable that is there already nothing is changed.
+    let told = create(1, WriterOptions::default()).expect("the file exists");
+    assert!(told.contains("me-1-big-Data.db"), "{told}");
+}

@@ -162,3 +162,88 @@ impl ChunkWriter {
         Ok(WrittenData { file, compression: Some((info, ratio)) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::cache::PageCache;
+    use crate::policy::event::EntryKind;
+    use crate::schema::Compressor;
+    use crate::sstable::Version;
+    use crate::sstable::data::compressed::CompressedFile;
+    use crate::sstable::data::file::{Access, CheckedFile, Checks};
+    use crate::sstable::format::compression_info::{CRC_BYTES, CompressionInfo};
+    use crate::sstable::tests::memory_disk::MemoryDisk;
+
+    const CHUNK: usize = 1024;
+    const PATH: &str = "/data/file";
+
+    /// Appends all of it, so much at once, and what has room without waiting.
+    async fn append(writer: &mut DataWriter, content: &[u8], given: usize) {
+        let mut at = 0;
+        for part in content.chunks(given) {
+            let room = writer.room();
+            let is_there = writer.append_now(part);
+            assert_eq!(is_there, part.len() <= room, "{} bytes, room for {room}", part.len());
+            if !is_there {
+                assert_eq!(writer.position(), at, "nothing was appended");
+                writer.append(part).await.unwrap();
+            }
+            at += part.len() as u64;
+            assert_eq!(writer.position(), at, "positions count what was given");
+        }
+    }
+
+    /// The data that a file of chunks holds.
+    fn unpacked(disk: &MemoryDisk, map: &[u8], length: usize) -> Vec<u8> {
+        let path = PathBuf::from(PATH);
+        let size = disk.content(&path).len() as u64;
+        let info = CompressionInfo::decode(map, Version::Me, size, &path).unwrap();
+        assert_eq!((info.data_bytes, info.chunk_bytes), (length as u64, CHUNK as u64));
+        let (cache, place) = (PageCache::new(1 << 20, 1), (path, EntryKind::DataPage));
+        let opening = CheckedFile::open(disk, cache, place, None, Checks::None);
+        let file = CompressedFile::new(block_on(opening).unwrap(), info);
+        let mut out = Vec::new();
+        block_on(file.read_into(Access::Cached, (0, length as u64), &mut out)).unwrap();
+        out
+    }
+
+    #[test]
+    fn data_of_any_length_is_stored_in_whole_chunks_and_a_shorter_last_one() {
+        let codecs = [None].into_iter().chain(Compressor::ALL.map(Some));
+        let lengths = [1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 5 * CHUNK + 3];
+        for codec in codecs {
+            let ways = lengths.iter().flat_map(|l| [1, 100, CHUNK, 3000].map(|g| (*l, g)));
+            for (length, given) in ways {
+                let what = format!("{codec:?}: {length} bytes, given {given} at once");
+                let content: Vec<u8> = (0..length).map(|at| (at / 7) as u8).collect();
+                let compression = codec.map(|codec| Compression {
+                    chunk_bytes: CHUNK as u32,
+                    ..Compression::new(codec)
+                });
+                let disk = MemoryDisk::default();
+                let written = block_on(async {
+                    let created = DataWriter::create(&disk, Path::new(PATH), compression).await;
+                    let mut writer = created.unwrap();
+                    append(&mut writer, &content, given).await;
+                    writer.finish().await.unwrap()
+                });
+                let stored = disk.content(Path::new(PATH));
+                assert_eq!(written.file.size, stored.len() as u64, "{what}");
+                assert_eq!(written.file.whole, crc32(&stored), "{what}");
+                let Some((map, ratio)) = written.compression else {
+                    assert!(codec.is_none() && stored == content, "{what}");
+                    continue;
+                };
+                assert!(unpacked(&disk, &map, length) == content, "{what}");
+                let crcs = length.div_ceil(CHUNK) * CRC_BYTES as usize;
+                let wanted = (stored.len() - crcs) as f64 / length as f64;
+                assert!((ratio - wanted).abs() < 1e-9, "{what}: {ratio}, not {wanted}");
+            }
+        }
+    }
+}

@@ -190,4 +190,25 @@ mod tests {
         let text = watch.check(101, 5, || "ks.t".to_owned()).unwrap_err().to_string();
         assert!(text.contains("ks.t met 101 tombstones for 5 rows, and 100 are most"), "{text}");
     }
+
+    #[test]
+    fn what_a_page_met_counts_to_its_end_and_no_further() {
+        let watch = Rc::new(TombstoneWatch::from(TombstoneLimits { warn: 10, max: 100 }));
+        let schema = crate::table::tests::schema(false);
+        let mut page = Page::new(&watch, &schema, 0);
+        // What it meets step by step, its rows, and whether somebody is to know.
+        let pages =
+            [([4, 5], 7, false), ([5, 5], 7, true), ([60, 40], 0, true), ([0, 9], 1, false)];
+        for (number, (met, rows, is_told)) in pages.into_iter().enumerate() {
+            met.into_iter().for_each(|met| page.add(met, rows).unwrap());
+            let told = page.end(rows);
+            let met = met.into_iter().sum();
+            let wanted = TombstonePage { table: "k.t".into(), met, rows };
+            assert_eq!(told, is_told.then_some(wanted), "page {number}");
+        }
+        assert_eq!(page.end(0), None, "nothing is left of the pages before");
+        page.add(100, 3).unwrap();
+        let error = page.add(1, 3).unwrap_err().to_string();
+        assert!(error.contains("k.t met 101 tombstones for 3 rows"), "{error}");
+    }
 }

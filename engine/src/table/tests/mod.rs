@@ -1,6 +1,7 @@
 //! A table of one shard on a disk that counts what is read of it.
 
 mod answers;
+mod asked;
 mod bytes;
 mod dropped;
 mod flushes;

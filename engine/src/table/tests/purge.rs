@@ -276,3 +276,74 @@ fn of_any_number_of_partitions_the_cache_forgets_what_was_purged() {
         }
     }
 }
+
+/// A merge that ends early for want of something leaves nothing behind, and may be run again.
+#[test]
+fn a_merge_that_fails_leaves_everything_as_it_was() {
+    let world = World::wide(&MemoryDisk::default(), OnCorruption::Fail);
+    for ck in 0..3 {
+        world.write((PK, ck), 1 + i64::from(ck), 10);
+        world.flush();
+    }
+    let files = || {
+        let names = world.disk.names().into_iter();
+        names.filter(|path| path.to_string_lossy().contains("/me-")).collect::<Vec<_>>()
+    };
+    let (inputs, before) = (world.numbers(), world.table.sstable_statuses(0));
+    let files_before = files();
+    let compact = |numbers: &[u64]| block_on(world.table.compact(world.order(numbers.to_vec())));
+    let unknown = compact(&[inputs[0], inputs[2] + 100]).unwrap_err();
+    assert!(matches!(unknown, crate::error::Error::Invalid(_)), "{unknown}");
+    assert_eq!(world.table.sstable_statuses(0), before);
+    for time in 1..3 {
+        // The name of one of the output's files is taken.
+        let output = inputs[2] + time;
+        let taken = Path::new(DIRECTORY).join(format!("me-{output}-big-Statistics.db"));
+        world.disk.set_content(&taken, Vec::new());
+        compact(&inputs).unwrap_err();
+        assert_eq!(world.table.sstable_statuses(0), before, "time {time}");
+        assert_eq!(files(), files_before, "time {time}: nothing is left of its output");
+        assert!(!world.table.has_set_aside(&inputs), "time {time}: they are not damaged");
+        assert_eq!(world.live(), 3, "time {time}");
+    }
+    let outputs = world.merge(inputs.clone()).outputs;
+    assert_eq!(outputs.iter().map(|info| info.rows).collect::<Vec<_>>(), [3]);
+    assert!(outputs[0].generation > inputs[2] + 2, "a number that was taken is not given again");
+    let after = world.table.sstable_statuses(0);
+    assert_eq!(after.len(), 1);
+    assert!(!after[0].is_input && !after[0].is_set_aside, "{after:?}");
+    assert!(files().iter().all(|path| !files_before.contains(path)), "the inputs are gone");
+    assert_eq!(world.live(), 3);
+}
+
+#[test]
+fn a_table_is_asked_what_to_merge_when_its_sstables_have_changed() {
+    let world = World::wide(&MemoryDisk::default(), OnCorruption::Fail);
+    let table = &world.table;
+    let told = || (table.is_compaction_due(), table.is_backlog_stale());
+    let settle = || {
+        table.set_compaction_due(false);
+        table.compaction_backlog(0);
+        assert_eq!(told(), (false, false), "it was asked and looked at");
+    };
+    assert_eq!(told(), (true, true), "nobody has asked a table that was just opened");
+    settle();
+    world.write((PK, 1), 1, 10);
+    assert_eq!(told(), (false, false), "what is in memory is no SSTable");
+    for round in 0..2 {
+        world.write((PK, round), 2, 10);
+        world.flush();
+        assert_eq!(told(), (true, true), "flush {round}");
+        settle();
+    }
+    world.flush();
+    assert_eq!(told(), (false, false), "there was nothing to flush");
+    world.merge(world.numbers());
+    assert_eq!(told(), (true, true), "a merge changes what there is");
+    settle();
+    table.set_compaction_due(true);
+    assert_eq!(told(), (true, true), "time alone makes more to do as well");
+    table.mark_dropped();
+    assert_eq!(told(), (false, false), "nothing of a dropped table is merged");
+    assert_eq!(table.compaction_backlog(0), 0);
+}

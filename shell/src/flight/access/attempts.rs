@@ -198,4 +198,57 @@ mod tests {
         }
         assert!(attempts.lock().len() <= TALLIES_MAX);
     }
+
+    /// A listener for both kinds of addresses tells those of IPv4 as ones of IPv6.
+    #[test]
+    fn a_peer_of_ipv4_is_itself_however_its_address_is_told() {
+        let attempts = Attempts::default();
+        for n in 0..OF_USER.burst {
+            let told = if n % 2 == 0 { "10.0.0.1" } else { "::ffff:10.0.0.1" };
+            attempts.begin(peer(told), "ann", 0).unwrap();
+        }
+        for same in ["10.0.0.1", "::ffff:10.0.0.1"] {
+            attempts.begin(peer(same), "ann", 0).unwrap_err();
+        }
+        for other in ["10.0.0.2", "::ffff:10.0.0.3", "::1"] {
+            attempts.begin(peer(other), "ann", 0).unwrap();
+        }
+    }
+
+    #[test]
+    fn however_long_nobody_tries_there_are_never_more_attempts_than_at_the_beginning() {
+        let attempts = Attempts::default();
+        let one = peer("10.0.0.1");
+        for now_ns in [0, 3600 * S, 100_000 * S] {
+            for _ in 0..OF_USER.burst {
+                attempts.begin(one, "ann", now_ns).unwrap();
+            }
+            attempts.begin(one, "ann", now_ns).unwrap_err();
+            for n in OF_USER.burst..OF_PEER.burst {
+                attempts.begin(one, &format!("u{n}"), now_ns).unwrap();
+            }
+            let late = attempts.begin(one, "another", now_ns).unwrap_err();
+            assert_eq!(late, Duration::from_secs(1));
+        }
+    }
+
+    /// Nobody frees himself by filling the table with other names.
+    #[test]
+    fn tallies_that_say_nothing_any_more_go_before_those_that_do() {
+        let attempts = Attempts::default();
+        let other = |n: u32| IpAddr::V4(std::net::Ipv4Addr::from(0x0b00_0000 + n));
+        // Each attempt has two tallies.
+        let most = u32::try_from(TALLIES_MAX / 2).unwrap() - 1;
+        for n in 0..most {
+            attempts.begin(other(n), "ann", 0).unwrap();
+        }
+        let one = peer("10.0.0.1");
+        for _ in 0..OF_USER.burst {
+            attempts.begin(one, "ann", 10 * S).unwrap();
+        }
+        assert_eq!(attempts.lock().len(), TALLIES_MAX);
+        attempts.begin(other(most), "ann", 10 * S).unwrap();
+        assert_eq!(attempts.lock().len(), 4);
+        attempts.begin(one, "ann", 10 * S).unwrap_err();
+    }
 }

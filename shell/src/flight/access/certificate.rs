@@ -126,4 +126,59 @@ mod tests {
             }
         }
     }
+
+    /// A short element of DER.
+    fn element(tag: u8, content: &[&[u8]]) -> Vec<u8> {
+        let content = content.concat();
+        let length = u8::try_from(content.len()).unwrap();
+        assert!(length < 0x80, "a longer one has another head");
+        [&[tag, length], content.as_slice()].concat()
+    }
+
+    fn attribute(kind: &[u8], tag: u8, text: &[u8]) -> Vec<u8> {
+        element(SEQUENCE, &[&element(OBJECT_IDENTIFIER, &[kind]), &element(tag, &[text])])
+    }
+
+    fn set(attributes: &[Vec<u8>]) -> Vec<u8> {
+        element(SET, &[&attributes.concat()])
+    }
+
+    /// A certificate as far as it is read, with this version and this subject.
+    fn with_subject(version: &[u8], subject: &[u8]) -> Vec<u8> {
+        let number = element(0x02, &[&[1]]);
+        let issuer = element(SEQUENCE, &[&set(&[attribute(COMMON_NAME, UTF8_STRING, b"ca")])]);
+        let (empty, subject) = (element(SEQUENCE, &[]), element(SEQUENCE, &[subject]));
+        let fields = element(SEQUENCE, &[version, &number, &empty, &issuer, &empty, &subject]);
+        element(SEQUENCE, &[&fields])
+    }
+
+    #[test]
+    fn a_subject_with_two_common_names_or_with_none_that_is_text_names_nobody() {
+        let version = element(VERSION, &[&element(0x02, &[&[2]])]);
+        let named = |tag, text: &[u8]| attribute(COMMON_NAME, tag, text);
+        let ann = || named(UTF8_STRING, b"ann");
+        let other = || attribute(&[0x55, 0x04, 0x0a], UTF8_STRING, b"o");
+        for (subject, wanted) in [
+            (set(&[ann()]), Some("ann")),
+            (set(&[other(), ann()]), Some("ann")),
+            (set(&[ann(), other()]), Some("ann")),
+            ([set(&[other()]), set(&[ann()])].concat(), Some("ann")),
+            ([set(&[ann()]), set(&[ann()])].concat(), None),
+            ([set(&[ann()]), set(&[other()]), set(&[named(UTF8_STRING, b"bob")])].concat(), None),
+            (set(&[ann(), ann()]), None),
+            (set(&[named(PRINTABLE_STRING, b"ann")]), Some("ann")),
+            (set(&[named(IA5_STRING, b"ann")]), Some("ann")),
+            // Text of two bytes each, and bytes.
+            (set(&[named(0x1e, b"ann")]), None),
+            (set(&[named(0x04, b"ann")]), None),
+            (set(&[named(UTF8_STRING, b"")]), None),
+            (set(&[named(UTF8_STRING, b"\xff")]), None),
+            (Vec::new(), None),
+        ] {
+            for version in [&version[..], &[]] {
+                let found = common_name(&with_subject(version, &subject));
+                assert_eq!(found.as_deref(), wanted, "{version:?}, {subject:x?}");
+            }
+        }
+    }
 }

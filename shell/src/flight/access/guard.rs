@@ -307,7 +307,10 @@ mod tests {
     use tonic::Code;
 
     use super::*;
+    use crate::flight::connections::Connection;
+    use crate::flight::error::retry_delay;
     use crate::flight::service::tests::started;
+    use crate::query::{OutcomeKind, Session};
 
     /// A call with this header, on a connection with this name on its certificate.
     fn call(authorization: &str, certificate: Option<&str>) -> Request<()> {
@@ -372,5 +375,114 @@ mod tests {
         shell.execute("ALTER ROLE ann WITH LOGIN = false").await.unwrap();
         assert_eq!(who(&guards[1], call("", Some("ann"))).await, refused);
         assert_eq!(who(&guards[1], call("", Some("carl"))).await, role("carl"));
+    }
+
+    /// The token that a statement tells.
+    async fn token_of(shell: &Session, text: &str) -> String {
+        match shell.execute(text).await.unwrap().kind {
+            OutcomeKind::Message(told) => told.lines().next().unwrap().to_owned(),
+            _ => panic!("{text} tells no token"),
+        }
+    }
+
+    /// A call with this token, on this connection.
+    fn with_token(token: &str, connection: u64) -> Request<()> {
+        let mut request = call(&format!("Bearer {token}"), None);
+        let connection = Connection(connection);
+        request.extensions_mut().insert(Link { connection, ..Link::default() });
+        request
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn wrong_tokens_are_counted_and_right_ones_are_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let clock = SimulatedClock::new(1_700_000_000_000_000);
+        let service = started(directory.path(), &clock).await;
+        let guard = Guard::new(Front(service.clone()), Rules::Always);
+        let shell = service.state().sessions().named("shell");
+        shell.execute("CREATE ROLE ann WITH LOGIN = true").await.unwrap();
+        let own = token_of(&shell, "CREATE TOKEN ci OF ann").await;
+        let (forged, _) = token::new("ann", "ci").unwrap();
+        // Nobody has opened these connections: nothing is known on them.
+        for connection in 0..30 {
+            assert_eq!(who(&guard, with_token(&own, connection)).await, role("ann"));
+        }
+        for (wrong, user) in [(forged.as_str(), "ann"), ("tgt.x", "")] {
+            for _ in 0..5 {
+                let refused = who(&guard, with_token(wrong, 1)).await;
+                assert_eq!(refused, Err(Code::Unauthenticated), "{user}");
+            }
+            let refused = guard.check(with_token(wrong, 1)).await.unwrap_err();
+            assert_eq!(refused.code(), Code::ResourceExhausted);
+            let says = format!("tokens of user '{user}' or from 0.0.0.0: try again in 6 s");
+            assert!(refused.message().contains(&says), "{refused}");
+            let delay = retry_delay(&refused).expect("it says when");
+            assert_eq!(delay, Duration::from_secs(6));
+            assert_eq!(who(&guard, with_token(&own, 1)).await, role("ann"), "who has one comes in");
+            clock.advance(delay);
+            let again = who(&guard, with_token(wrong, 1)).await;
+            assert_eq!(again, Err(Code::Unauthenticated), "the time is over");
+        }
+    }
+
+    /// Known on a connection or new on another, a token is asked each time whether it holds.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_token_holds_until_it_expires_and_its_role_may_log_in() {
+        const REFUSED: Result<Caller, Code> = Err(Code::Unauthenticated);
+        let directory = tempfile::tempdir().unwrap();
+        let clock = SimulatedClock::new(1_700_000_000_000_000);
+        let service = started(directory.path(), &clock).await;
+        let guard = Guard::new(Front(service.clone()), Rules::WhereRolesLogIn);
+        let sessions = service.state().sessions();
+        sessions.connection_opened(Connection(1));
+        let shell = sessions.named("shell");
+        shell.execute("CREATE ROLE ann WITH LOGIN = true").await.unwrap();
+        shell.execute("CREATE ROLE bob").await.unwrap();
+        let steady = token_of(&shell, "CREATE TOKEN steady OF ann").await;
+        let short = token_of(&shell, "CREATE TOKEN short OF ann VALID FOR 1h").await;
+        let of_bob = token_of(&shell, "CREATE TOKEN ci OF bob").await;
+        let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
+        for by in [Duration::ZERO, hour - second] {
+            clock.advance(by);
+            // One is open and remembers, the other does not.
+            for connection in [1, 1, 2] {
+                assert_eq!(who(&guard, with_token(&steady, connection)).await, role("ann"));
+                assert_eq!(who(&guard, with_token(&short, connection)).await, role("ann"));
+                assert_eq!(who(&guard, with_token(&of_bob, connection)).await, REFUSED);
+            }
+        }
+        clock.advance(second);
+        for connection in [1, 2] {
+            assert_eq!(who(&guard, with_token(&short, connection)).await, REFUSED);
+            assert_eq!(who(&guard, with_token(&steady, connection)).await, role("ann"));
+        }
+        shell.execute("ALTER ROLE bob WITH LOGIN = true").await.unwrap();
+        assert_eq!(who(&guard, with_token(&of_bob, 1)).await, role("bob"));
+        shell.execute("ALTER ROLE ann WITH LOGIN = false").await.unwrap();
+        for connection in [1, 2] {
+            assert_eq!(who(&guard, with_token(&steady, connection)).await, REFUSED);
+        }
+    }
+
+    #[test]
+    fn a_scheme_is_known_however_it_is_written_and_another_is_none() {
+        for (header, wanted) in [
+            ("Bearer x", Some(("bearer", "x"))),
+            ("bearer x", Some(("bearer", "x"))),
+            ("BEARER X", Some(("bearer", "X"))),
+            ("bEaReR  x ", Some(("bearer", "x"))),
+            ("Basic eA==", Some(("basic", "eA=="))),
+            ("BASIC eA==", Some(("basic", "eA=="))),
+            ("basic a b", Some(("basic", "a b"))),
+            ("Digest x", None),
+            ("Bearers x", None),
+            ("Bearer", None),
+            ("Bearer:x", None),
+            ("x", None),
+        ] {
+            let request = call(header, None);
+            assert_eq!(authorization(request.metadata()), wanted, "'{header}'");
+        }
+        assert_eq!(authorization(call("", None).metadata()), None);
     }
 }

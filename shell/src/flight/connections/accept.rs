@@ -238,4 +238,25 @@ mod tests {
         assert!(accepted.next().await.unwrap().unwrap().is_refused, "there is room to say no");
         drop((beyond, next));
     }
+
+    /// By the numbers of Linux: what passes when something is closed, and what does not.
+    #[test]
+    fn each_shortage_is_waited_out_and_nothing_else() {
+        for (code, passes) in [
+            (24, true),  // too many open files of the process
+            (23, true),  // of the system
+            (105, true), // no buffer space
+            (12, true),  // no memory
+            (103, false),
+            (104, false),
+            (71, false),
+            (22, false),
+            (11, false),
+            (4, false),
+            (1, false),
+        ] {
+            let error = io::Error::from_raw_os_error(code);
+            assert_eq!(is_shortage(code), passes, "{error}");
+        }
+    }
 }

@@ -70,6 +70,30 @@ mod tests {
             assert_eq!(engine_status(error).code(), wanted);
         }
     }
+
+    #[test]
+    fn an_error_of_each_kind_has_the_code_that_a_client_acts_by() {
+        for (kind, wanted) in [
+            (ErrorKind::Syntax, Code::InvalidArgument),
+            (ErrorKind::Invalid, Code::InvalidArgument),
+            (ErrorKind::NotFound, Code::NotFound),
+            (ErrorKind::Exists, Code::AlreadyExists),
+            (ErrorKind::Unsupported, Code::Unimplemented),
+            (ErrorKind::Denied, Code::PermissionDenied),
+            (ErrorKind::Overloaded, Code::ResourceExhausted),
+            (ErrorKind::Timeout, Code::DeadlineExceeded),
+            (ErrorKind::Unavailable, Code::Unavailable),
+            (ErrorKind::Corrupt, Code::DataLoss),
+            (ErrorKind::Io, Code::Internal),
+            (ErrorKind::Internal, Code::Internal),
+        ] {
+            let told = status(&QueryError::new(kind, "why it failed"));
+            assert_eq!(told.code(), wanted, "{kind:?}");
+            assert!(told.message().contains("why it failed"), "{kind:?}: {told}");
+            assert_eq!(told.details().is_empty(), kind != ErrorKind::Overloaded, "{kind:?}");
+        }
+    }
+
     #[test]
     fn a_refusal_says_when_to_come_again_and_other_errors_do_not() {
         let limited = Error::RateLimited { table: "t".into(), operation: "read", limit: 5 };

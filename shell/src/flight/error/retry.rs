@@ -93,6 +93,9 @@ pub(in crate::flight) mod tests {
         let long = refusal("x".repeat(TEXT_BYTES_MAX + 1), KNOWN[0]);
         assert!(long.details().len() < 100, "a header holds it: {}", long.details().len());
         assert_eq!(retry_delay(&long), Some(KNOWN[0]));
+        let whole = "x".repeat(TEXT_BYTES_MAX);
+        let details = RpcStatus::decode(refusal(whole.clone(), KNOWN[0]).details()).unwrap();
+        assert_eq!(details.message, whole, "as long as is possible");
     }
 
     /// The bytes that other implementations of the messages write.

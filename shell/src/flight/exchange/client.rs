@@ -238,3 +238,92 @@ fn ended(how: &str) -> Status {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no one panics while holding the calls of an exchange")
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{AsArray, Int64Array};
+    use arrow::datatypes::Int64Type;
+    use tonic::Code;
+
+    use super::*;
+
+    type Answered = oneshot::Receiver<Result<Vec<RecordBatch>, Status>>;
+
+    /// So many calls that wait.
+    fn waiting(count: usize) -> (Calls, Vec<Answered>) {
+        let calls = Calls::default();
+        let call = |_| {
+            let (done, answered) = oneshot::channel();
+            lock(&calls.0).waiting.push_back(Waiting { rows: Vec::new(), done });
+            answered
+        };
+        let answered = (0..count).map(call).collect();
+        (calls, answered)
+    }
+
+    fn rows(number: i64) -> RecordBatch {
+        let column = Arc::new(Int64Array::from(vec![number])) as _;
+        RecordBatch::try_from_iter([("n", column)]).unwrap()
+    }
+
+    /// A message with a row, or without where it tells of a failure.
+    fn message(answer: &Answer, number: i64) -> FlightData {
+        let app_metadata = answer.encode();
+        match answer {
+            Answer::Refused(..) => FlightData { app_metadata, ..FlightData::new() },
+            _ => {
+                let rows = encode_piece(&rows(number), &mut IpcWriteContext::default()).unwrap();
+                FlightData { app_metadata, ..rows }
+            }
+        }
+    }
+
+    /// The numbers that a call was answered with, or the code that it was refused with.
+    fn told(answered: &mut Answered) -> Result<Vec<i64>, Code> {
+        let answer = answered.try_recv().expect("it is answered").map_err(|error| error.code())?;
+        let numbers = answer.iter().flat_map(|rows| rows.column(0).as_primitive::<Int64Type>());
+        Ok(numbers.flatten().collect())
+    }
+
+    #[test]
+    fn answers_go_to_the_calls_in_their_order_and_a_refusal_to_its_own() {
+        let (calls, mut answered) = waiting(4);
+        let schema = rows(0).schema();
+        let tag = Bytes::new;
+        let refused = || Answer::Refused(tag(), Status::not_found("x"));
+        for (answer, number) in [
+            (Answer::More(tag()), 1),
+            (Answer::Last(tag()), 2),
+            (refused(), 0),
+            // Rows that came before a failure are not all: the call has none.
+            (Answer::More(tag()), 3),
+            (refused(), 0),
+        ] {
+            assert!(answered[3].try_recv().is_err(), "its turn has not come");
+            calls.take(&message(&answer, number), &schema).unwrap();
+        }
+        assert_eq!(told(&mut answered[0]), Ok(vec![1, 2]));
+        assert_eq!(told(&mut answered[1]), Err(Code::NotFound));
+        assert_eq!(told(&mut answered[2]), Err(Code::NotFound));
+        calls.take(&message(&Answer::Last(tag()), 4), &schema).unwrap();
+        assert_eq!(told(&mut answered[3]), Ok(vec![4]));
+        // There are no more calls.
+        for answer in [Answer::More(tag()), Answer::Last(tag()), refused()] {
+            let unasked = calls.take(&message(&answer, 5), &schema).unwrap_err();
+            assert_eq!(unasked.code(), Code::Internal, "{unasked}");
+        }
+    }
+
+    #[test]
+    fn when_the_stream_ends_all_calls_are_told_why() {
+        let (calls, mut answered) = waiting(3);
+        let schema = rows(0).schema();
+        calls.take(&message(&Answer::Last(Bytes::new()), 1), &schema).unwrap();
+        calls.take(&message(&Answer::More(Bytes::new()), 2), &schema).unwrap();
+        assert_eq!(calls.end().code(), Code::Unavailable, "nobody has said why");
+        calls.finish(Status::data_loss("x"));
+        let told = answered.iter_mut().map(told).collect::<Vec<_>>();
+        assert_eq!(told, [Ok(vec![1]), Err(Code::DataLoss), Err(Code::DataLoss)]);
+        assert_eq!(calls.end().code(), Code::DataLoss);
+    }
+}

@@ -223,6 +223,8 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::StringArray;
+    use arrow_flight::FlightDescriptor;
+    use arrow_flight::sql::{ProstMessageExt, TicketStatementQuery};
     use tonic::Code;
 
     use super::*;
@@ -269,5 +271,29 @@ mod tests {
         let failed = parts(vec![rows(1), rows(2), torn(), rows(3)]).await;
         assert_eq!(failed, [(Ok(1), false), (Ok(2), false), (Err(Code::DataLoss), true)]);
         assert_eq!(parts(vec![torn(), rows(3)]).await, [(Err(Code::DataLoss), true)]);
+    }
+
+    #[test]
+    fn an_exchange_begins_with_the_handle_of_a_query_or_of_an_update() {
+        let named = || Bytes::from_static(b"h");
+        let first = |command: Vec<u8>| {
+            FlightData::new().with_descriptor(FlightDescriptor::new_cmd(command))
+        };
+        let query = CommandPreparedStatementQuery { prepared_statement_handle: named() };
+        let update = CommandPreparedStatementUpdate { prepared_statement_handle: named() };
+        for command in [query.as_any(), update.as_any()] {
+            assert_eq!(handle(&first(command.encode_to_vec())).unwrap(), named());
+        }
+        let ticket = TicketStatementQuery { statement_handle: named() };
+        for unnamed in [
+            FlightData::new(),
+            first(Vec::new()),
+            first(vec![0xff]),
+            first(ticket.as_any().encode_to_vec()),
+        ] {
+            let refused = handle(&unnamed).unwrap_err();
+            assert_eq!(refused.code(), Code::InvalidArgument);
+            assert!(refused.message().contains("prepare the statement first"), "{refused}");
+        }
     }
 }

@@ -205,6 +205,44 @@ mod tests {
         assert!(world.has("t"));
     }
 
+    /// Names without a keyspace mean that of the session, which is at the other node.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_statement_has_the_keyspace_and_the_rights_that_come_with_it() {
+        const DENIED: Result<(), Code> = Err(Code::PermissionDenied);
+        let world = World::new().await;
+        let owner = &world.definitions.session;
+        for text in ["CREATE KEYSPACE k2", "CREATE ROLE ann", "CREATE ROLE bob"] {
+            owner.execute(text).await.unwrap();
+        }
+        world.begin(1).await.unwrap();
+        let run = async |keyspace: &str, role: Option<&str>, text: &str| {
+            let request = DefineRequest {
+                lease: vec![1],
+                text: Some(text.to_owned()),
+                keyspace: keyspace.to_owned(),
+                is_last: false,
+                role: role.map(str::to_owned),
+            };
+            world.definitions.step(request).await.map(drop).map_err(|refused| refused.code())
+        };
+        let has = |keyspace: &str| owner.database().catalog().table(keyspace, "t").is_some();
+        assert_eq!(run("k2", Some("ann"), CREATE).await, DENIED);
+        owner.execute("GRANT CREATE ON KEYSPACE k2 TO ann").await.unwrap();
+        assert_eq!(run("default", Some("ann"), CREATE).await, DENIED);
+        assert!(!has("k2") && !has("default"));
+        assert_eq!(run("k2", Some("ann"), CREATE).await, Ok(()));
+        assert!(has("k2") && !has("default"));
+        // Who made it may do everything with it, and nobody else.
+        let drop_it = "DROP TABLE t";
+        assert_eq!(run("k2", Some("bob"), drop_it).await, DENIED);
+        assert!(has("k2"));
+        assert_eq!(run("k2", Some("ann"), drop_it).await, Ok(()));
+        assert!(!has("k2"));
+        // Without a role it is the owner.
+        assert_eq!(run("default", None, CREATE).await, Ok(()));
+        assert!(has("default") && !has("k2"));
+    }
+
     /// A coordinator changes nothing where two nodes do not tell the same.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn what_nodes_compare_tells_each_definition_and_nothing_of_one_that_is_gone() {

@@ -376,4 +376,18 @@ mod tests {
             assert!(error.message().contains("holds for 86400 seconds"), "{error}");
         }
     }
+
+    #[test]
+    fn a_mark_stands_for_its_texts_as_they_are_divided_and_is_of_one_service() {
+        let ((_, own), (_, other)) = (seal(1), seal(2));
+        let all: [&[&str]; 7] =
+            [&["ab", "c"], &["a", "bc"], &["abc"], &["c", "ab"], &["ab", "c", ""], &[""], &[]];
+        for (place, one) in all.iter().enumerate() {
+            assert_ne!(own.mark(one), other.mark(one), "{one:?}");
+            for (at, another) in all.iter().enumerate() {
+                let is_same = own.mark(one) == own.mark(another);
+                assert_eq!(is_same, place == at, "{one:?}, {another:?}");
+            }
+        }
+    }
 }

@@ -258,3 +258,183 @@ impl<F: Fold> Accumulator for Distinct<F> {
         lists.iter().flatten().try_for_each(|values| self.update_batch(&[values]))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::arrow::array::{Decimal128Array, Float64Array, Int64Array, StringArray};
+    use datafusion::arrow::compute::cast;
+    use datafusion::arrow::util::display::array_value_to_string;
+
+    use super::*;
+    use crate::query::aggregate::extreme::{Floats, Named};
+    use crate::query::aggregate::number::Numbers;
+    use crate::query::types::identifier::Kind;
+
+    const ROWS: usize = 12;
+    /// Of the last group there is no row.
+    const GROUP_COUNT: usize = 4;
+    const VALUES: [Option<i64>; ROWS] = [
+        Some(5),
+        None,
+        Some(-3),
+        Some(7),
+        Some(2),
+        Some(9),
+        None,
+        Some(1),
+        Some(8),
+        Some(4),
+        Some(-6),
+        Some(10),
+    ];
+    const GROUPS: [usize; ROWS] = [0, 1, 0, 2, 1, 0, 2, 2, 1, 0, 1, 2];
+
+    /// Lets through 5 and 9, 8 and −6, 7 and 1.
+    fn filter() -> BooleanArray {
+        let no = |row: usize| [2, 9].contains(&row);
+        let unknown = |row: usize| [4, 11].contains(&row);
+        (0..ROWS).map(|row| (!unknown(row)).then(|| !no(row))).collect()
+    }
+
+    fn texts(array: &ArrayRef) -> Vec<String> {
+        (0..array.len()).map(|row| array_value_to_string(array, row).unwrap()).collect()
+    }
+
+    /// Adds the rows from one on to another.
+    fn add<F: Fold>(many: &mut Many<F>, values: &ArrayRef, from: usize, to: usize) {
+        let part = [values.slice(from, to - from)];
+        let filter = filter().slice(from, to - from);
+        many.update_batch(&part, &GROUPS[from..to], Some(&filter), GROUP_COUNT).unwrap();
+    }
+
+    /// In two batches, of which the first has so many rows; the first groups leave before others.
+    fn in_batches<F: Fold>(fold: F, values: &ArrayRef, first: usize) -> Vec<String> {
+        let mut many = Many::new(fold);
+        add(&mut many, values, 0, first);
+        add(&mut many, values, first, ROWS);
+        let mut found = texts(&many.evaluate(EmitTo::First(1 + first % 3)).unwrap());
+        found.extend(texts(&many.evaluate(EmitTo::All).unwrap()));
+        found
+    }
+
+    /// What is known of each batch goes to another, which has the groups the other way round.
+    fn by_states<F: Fold>(fold: &impl Fn() -> F, values: &ArrayRef, first: usize) -> Vec<String> {
+        let mut last = Many::new(fold());
+        for (from, to) in [(0, first), (first, ROWS)] {
+            let mut many = Many::new(fold());
+            add(&mut many, values, from, to);
+            let states = many.state(EmitTo::All).unwrap();
+            last.merge_batch(&states, &[3, 2, 1, 0], GROUP_COUNT).unwrap();
+        }
+        let mut found = texts(&last.evaluate(EmitTo::All).unwrap());
+        found.reverse();
+        found
+    }
+
+    /// Each row is a state of its own.
+    fn by_rows<F: Fold>(fold: &impl Fn() -> F, values: &ArrayRef) -> Vec<String> {
+        let rows = std::slice::from_ref(values);
+        let states = Many::new(fold()).convert_to_state(rows, Some(&filter())).unwrap();
+        let mut many = Many::new(fold());
+        many.merge_batch(&states, &GROUPS, GROUP_COUNT).unwrap();
+        texts(&many.evaluate(EmitTo::All).unwrap())
+    }
+
+    fn arrays(values: &[ScalarValue]) -> Vec<ArrayRef> {
+        values.iter().map(|value| value.to_array().unwrap()).collect()
+    }
+
+    /// One group after another, of whose rows each comes as a state.
+    fn one_by_one<F: Fold>(fold: &impl Fn() -> F, values: &ArrayRef) -> Vec<String> {
+        let of_group = |group: usize| {
+            let mut whole = One::new(fold());
+            let is_wanted = |row: &usize| GROUPS[*row] == group && is_true(&filter(), *row);
+            for row in (0..ROWS).filter(is_wanted) {
+                let mut part = One::new(fold());
+                part.update_batch(&[values.slice(row, 1)]).unwrap();
+                whole.merge_batch(&arrays(&part.state().unwrap())).unwrap();
+            }
+            let result = whole.evaluate().unwrap();
+            texts(&result.to_array().unwrap()).remove(0)
+        };
+        (0..GROUP_COUNT).map(of_group).collect()
+    }
+
+    fn check<F: Fold>(fold: impl Fn() -> F, values: &ArrayRef, wanted: [&str; GROUP_COUNT]) {
+        let what = format!("{:?}", fold());
+        for first in 0..=ROWS {
+            assert_eq!(in_batches(fold(), values, first), wanted, "{what}, after {first}");
+            assert_eq!(by_states(&fold, values, first), wanted, "{what}, after {first}");
+        }
+        assert_eq!(by_rows(&fold, values), wanted, "{what}, by rows");
+        assert_eq!(one_by_one(&fold, values), wanted, "{what}, one by one");
+    }
+
+    #[test]
+    fn groups_are_the_same_however_their_rows_come_together() {
+        let integers = Arc::new(Int64Array::from(VALUES.to_vec())) as ArrayRef;
+        let int = DataType::Int64;
+        let sum = || Numbers::new(&int, &int, false).unwrap();
+        check(sum, &integers, ["14", "2", "8", ""]);
+        let average = || Numbers::new(&int, &DataType::Float64, true).unwrap();
+        check(average, &integers, ["7.0", "1.0", "4.0", ""]);
+
+        let cents = VALUES.map(|value| value.map(|value| i128::from(value) * 100));
+        let decimals = Decimal128Array::from(cents.to_vec());
+        let decimals = Arc::new(decimals.with_precision_and_scale(9, 2).unwrap()) as ArrayRef;
+        let (own, wide) = (DataType::Decimal128(9, 2), DataType::Decimal128(19, 2));
+        let sum = || Numbers::new(&own, &wide, false).unwrap();
+        check(sum, &decimals, ["14.00", "2.00", "8.00", ""]);
+        let wide = DataType::Decimal128(13, 6);
+        let average = || Numbers::new(&own, &wide, true).unwrap();
+        check(average, &decimals, ["7.000000", "1.000000", "4.000000", ""]);
+
+        let doubles = VALUES.map(|value| value.map(|value| value as f64)).to_vec();
+        let doubles = Arc::new(Float64Array::from(doubles)) as ArrayRef;
+        for ty in [DataType::Float32, DataType::Float64] {
+            let floats = cast(&doubles, &ty).unwrap();
+            check(|| Floats::new(ty.clone(), false), &floats, ["5.0", "-6.0", "1.0", ""]);
+            check(|| Floats::new(ty.clone(), true), &floats, ["9.0", "8.0", "7.0", ""]);
+        }
+
+        let address = |value: i64| format!("10.0.0.{}", value + 10);
+        let addresses = VALUES.iter().map(|value| value.map(address));
+        let addresses = Arc::new(addresses.collect::<StringArray>()) as ArrayRef;
+        let named = |is_max| Named { kind: Kind::Inet, is_max };
+        check(|| named(false), &addresses, ["10.0.0.15", "10.0.0.4", "10.0.0.11", ""]);
+        check(|| named(true), &addresses, ["10.0.0.19", "10.0.0.18", "10.0.0.17", ""]);
+    }
+
+    #[test]
+    fn distinct_values_count_once_in_whichever_parts_they_come_and_leave_with_their_last_copy() {
+        let values = [Some(5), Some(5), None, Some(5), Some(7), Some(7), None, Some(-2), Some(5)];
+        let array = Arc::new(Int64Array::from(values.to_vec())) as ArrayRef;
+        let ty = DataType::Int64;
+        let distinct = || Distinct::new(Numbers::new(&ty, &ty, false).unwrap());
+        for first in 0..=values.len() {
+            let parts = [array.slice(0, first), array.slice(first, values.len() - first)];
+            let mut merged = distinct();
+            for part in &parts {
+                let mut of_part = distinct();
+                of_part.update_batch(std::slice::from_ref(part)).unwrap();
+                merged.merge_batch(&arrays(&of_part.state().unwrap())).unwrap();
+            }
+            let sum = merged.evaluate().unwrap();
+            assert_eq!(sum, ScalarValue::Int64(Some(10)), "in parts, after {first}");
+
+            let mut moving = distinct();
+            moving.update_batch(std::slice::from_ref(&array)).unwrap();
+            moving.retract_batch(&parts[..1]).unwrap();
+            let mut left: Vec<i64> = values[first..].iter().copied().flatten().collect();
+            left.sort_unstable();
+            left.dedup();
+            let wanted = (!left.is_empty()).then(|| left.iter().sum::<i64>());
+            let sum = moving.evaluate().unwrap();
+            assert_eq!(sum, ScalarValue::Int64(wanted), "without the first {first}");
+        }
+        let gone = Arc::new(Int64Array::from(vec![1])) as ArrayRef;
+        assert!(distinct().retract_batch(&[gone]).is_err());
+    }
+}

@@ -211,3 +211,42 @@ impl Accumulator for MovingStates {
         internal_err!("a frame that moves has one accumulator")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::Float64Array;
+
+    use super::*;
+
+    /// Frames grow, stand and shrink by several rows at once, with nulls and down to none.
+    #[test]
+    fn a_moving_sum_is_that_of_the_values_that_are_left() {
+        let values: Vec<Option<f64>> =
+            (0..40).map(|row| (row % 5 != 3).then(|| f64::from(row * row % 17 - 8))).collect();
+        let array = Arc::new(Float64Array::from(values.clone())) as ArrayRef;
+        for (added, taken) in [(1, 1), (1, 2), (2, 1), (3, 2), (5, 5), (7, 3), (3, 7)] {
+            for is_average in [false, true] {
+                let mut moving = MovingDoubles::new(is_average);
+                let (mut from, mut to) = (0, 0);
+                while from < values.len() {
+                    let more = added.min(values.len() - to);
+                    moving.update_batch(&[array.slice(to, more)]).unwrap();
+                    to += more;
+                    // Every fourth time nothing leaves.
+                    let less = if to % 4 == 0 && more > 0 { 0 } else { taken.min(to - from) };
+                    moving.retract_batch(&[array.slice(from, less)]).unwrap();
+                    from += less;
+                    let frame: Vec<f64> = values[from..to].iter().copied().flatten().collect();
+                    let sum: f64 = frame.iter().sum();
+                    let result = if is_average { sum / frame.len() as f64 } else { sum };
+                    let wanted = (!frame.is_empty()).then_some(result);
+                    let found = moving.evaluate().unwrap();
+                    let what = format!("{added} come and {taken} leave: rows {from} to {to}");
+                    assert_eq!(found, ScalarValue::Float64(wanted), "{what}, {is_average}");
+                }
+                let one = Arc::new(Float64Array::from(vec![1.0])) as ArrayRef;
+                assert!(moving.retract_batch(&[one]).is_err(), "there is none to leave");
+            }
+        }
+    }
+}

@@ -127,3 +127,69 @@ fn beside_zero(condition: &Expr) -> Option<(&Expr, Option<ScalarValue>)> {
     };
     is_comparison(*op).then_some((&**left, is_negative.then_some(zero)))
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::prelude::col;
+
+    use super::*;
+
+    /// Zeros of both widths: the negative one and the other.
+    fn zeros() -> [(ScalarValue, ScalarValue); 2] {
+        [
+            (ScalarValue::Float64(Some(-0.0)), ScalarValue::Float64(Some(0.0))),
+            (ScalarValue::Float32(Some(-0.0)), ScalarValue::Float32(Some(0.0))),
+        ]
+    }
+
+    /// Equal values of floats may differ in their sign: their texts do not.
+    fn shown(conditions: &[Expr]) -> Vec<String> {
+        conditions.iter().map(|condition| format!("{condition:?}")).collect()
+    }
+
+    #[test]
+    fn one_expression_is_compared_with_one_zero_and_one_that_stands_alone_keeps_its_sign() {
+        for (negative, zero) in zeros() {
+            let (minus, plus) = (|| lit(negative.clone()), || lit(zero.clone()));
+            for (conditions, wanted) in [
+                (vec![col("a").eq(minus())], None),
+                (vec![col("a").eq(minus()), col("b").eq(minus())], None),
+                (vec![col("a").eq(plus()), col("a").gt(plus())], None),
+                (vec![col("a").eq(minus()), col("a").gt(lit(1.0))], None),
+                (
+                    vec![col("a").eq(minus()), col("a").gt(plus())],
+                    Some(vec![col("a").eq(plus()), col("a").gt(plus())]),
+                ),
+                (
+                    vec![col("a").lt_eq(minus()), col("b").eq(minus()), col("a").eq(minus())],
+                    Some(vec![col("a").lt_eq(plus()), col("b").eq(minus()), col("a").eq(plus())]),
+                ),
+            ] {
+                let mut found = conditions.clone();
+                assert_eq!(one_zero(&mut found), wanted.is_some(), "{conditions:?}");
+                assert_eq!(shown(&found), shown(&wanted.unwrap_or(conditions)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_constant_goes_to_the_right_with_the_operator_turned_round() {
+        for (condition, wanted) in [
+            (lit(1).eq(col("a")), Some(col("a").eq(lit(1)))),
+            (lit(1).not_eq(col("a")), Some(col("a").not_eq(lit(1)))),
+            (lit(1).lt(col("a")), Some(col("a").gt(lit(1)))),
+            (lit(1).lt_eq(col("a")), Some(col("a").gt_eq(lit(1)))),
+            (lit(1).gt(col("a")), Some(col("a").lt(lit(1)))),
+            (lit(1).gt_eq(col("a")), Some(col("a").lt_eq(lit(1)))),
+            (col("a").lt(lit(1)), None),
+            (lit(1).lt(lit(2)), None),
+            (col("a").lt(col("b")), None),
+            (lit(1) + col("a"), None),
+            (lit(true).and(col("a")), None),
+        ] {
+            let mut found = condition.clone();
+            assert_eq!(constant_to_right(&mut found), wanted.is_some(), "{condition}");
+            assert_eq!(found, wanted.unwrap_or(condition));
+        }
+    }
+}

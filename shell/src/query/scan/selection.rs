@@ -92,3 +92,89 @@ impl Selection {
         (0..self.output_columns).chain(stamps).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_engine::batch::StampKind;
+    use tidegate_engine::{Column, ColumnKind, DataType, TableId, TableOptions};
+
+    use super::*;
+
+    /// `pk | v, w`
+    fn table() -> TableSchema {
+        let column = |name: &str, kind| Column { name: name.into(), ty: DataType::Int, kind };
+        TableSchema {
+            id: TableId(1),
+            keyspace: "ks".into(),
+            name: "t".into(),
+            columns: vec![
+                column("pk", ColumnKind::PartitionKey { position: 0 }),
+                column("v", ColumnKind::Regular),
+                column("w", ColumnKind::Regular),
+            ],
+            options: TableOptions::default(),
+            drops: Vec::new(),
+        }
+    }
+
+    fn names(schema: &ArrowSchemaRef) -> Vec<&str> {
+        schema.fields().iter().map(|field| field.name().as_str()).collect()
+    }
+
+    #[test]
+    fn what_a_predicate_needs_stands_behind_the_output_of_columns_and_of_stamps() {
+        let table = table();
+        let [pk, v, w] = ["pk", "v", "w"].map(|name| table.find(name).unwrap().0);
+        let kinds = [StampKind::WriteTime, StampKind::TimeToLive];
+        let [written, lives] = kinds.map(|kind| Stamp { column: v, kind });
+        let mut selection = Selection::of(&table, &[written, lives], &[2, 0, 4]).unwrap();
+        let output = ["w", "pk", "ttl(v)"];
+        assert_eq!((selection.output(), selection.stamps()), (&[w, pk][..], &[lives][..]));
+        assert_eq!(selection.places(), [0, 1, 2]);
+        assert_eq!(names(&selection.schema(&table)), output);
+        assert_eq!(names(&selection.read_schema(&table)), output);
+        // What is there already is needed no second time.
+        for id in [v, pk, v, w] {
+            selection.need(id);
+        }
+        for stamp in [written, lives, written] {
+            selection.need_stamp(stamp);
+        }
+        assert_eq!((selection.columns(), selection.output()), (&[w, pk, v][..], &[w, pk][..]));
+        assert_eq!((selection.stamps(), selection.output_stamps()), (&[lives, written][..], 1));
+        assert_eq!(selection.places(), [0, 1, 3]);
+        assert_eq!(names(&selection.schema(&table)), output);
+        let read = ["w", "pk", "v", "ttl(v)", "writetime(v)"];
+        assert_eq!(names(&selection.read_schema(&table)), read);
+        // On another node it is the same.
+        let columns = (selection.columns().to_vec(), 2);
+        let again = Selection::of_parts(columns, (selection.stamps().to_vec(), 1));
+        assert_eq!((again.output(), again.places()), (selection.output(), selection.places()));
+        assert_eq!(names(&again.schema(&table)), output);
+    }
+
+    #[test]
+    fn stamps_are_asked_for_behind_all_columns_or_not_at_all() {
+        let table = table();
+        let column = table.find("w").unwrap().0;
+        let stamps = [Stamp { column, kind: StampKind::WriteTime }];
+        for (places, is_taken) in [
+            (&[][..], true),
+            (&[0, 1, 2], true),
+            (&[2, 1], true),
+            (&[3], true),
+            (&[2, 3], true),
+            (&[3, 2], false),
+            (&[0, 3, 1], false),
+        ] {
+            let found = Selection::of(&table, &stamps, places);
+            assert_eq!(found.is_ok(), is_taken, "{places:?}");
+            if let Ok(found) = found {
+                let counts = (found.output().len(), found.output_stamps());
+                assert_eq!(counts.0 + counts.1, places.len(), "{places:?}");
+                assert_eq!(counts.1, usize::from(places.contains(&3)), "{places:?}");
+                assert_eq!(found.schema(&table).fields().len(), places.len(), "{places:?}");
+            }
+        }
+    }
+}

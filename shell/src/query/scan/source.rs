@@ -219,9 +219,10 @@ pub(super) fn of_tasks(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::path::Path;
 
-    use tidegate_engine::{Database, Options};
+    use tidegate_engine::{Column, ColumnKind, DataType, Database, Options, TableId, TableOptions};
 
     use super::*;
     use crate::cluster::{Cluster, RingFile};
@@ -306,6 +307,190 @@ mod tests {
         assert_eq!(of_tasks(&engine, &alone, 2), [of_node(0), of_node(1)]);
         let nothing = vec![Source::Parts(Vec::new()); 4];
         assert_eq!(of_tasks(&engine, &alone, 3), [alone.to_vec(), nothing.clone(), nothing]);
+        engine.close().await.unwrap();
+    }
+
+    /// Each piece of the ring is in one stream of each shard.
+    #[test]
+    fn a_divided_scan_reads_all_of_the_ring_once_in_pieces_of_one_length() {
+        let many = 1000 * STREAM_ROWS_MIN;
+        for (shards, wanted, rows, found) in [
+            (1, 3, many, Some(3)),
+            (2, 3, many, Some(4)),
+            (2, 7, many, Some(8)),
+            (2, 8, many, Some(8)),
+            (3, 7, many, Some(9)),
+            // The shards are enough.
+            (2, 2, many, None),
+            (4, 3, many, None),
+            (2, 0, many, None),
+            (0, 8, many, None),
+            // There are too few rows for more.
+            (1, 8, 0, None),
+            (1, 8, 2 * STREAM_ROWS_MIN - 1, None),
+            (1, 8, 2 * STREAM_ROWS_MIN, Some(2)),
+            (1, 8, 3 * STREAM_ROWS_MIN - 1, Some(2)),
+            (2, 8, 2 * STREAM_ROWS_MIN, None),
+            (2, 8, 3 * STREAM_ROWS_MIN, Some(4)),
+        ] {
+            let whole = |shard| Source::Shard { shard, tokens: None };
+            let sources: Vec<Source> = (0..shards).map(whole).collect();
+            let sources = divided(&sources, wanted, rows);
+            let what = format!("{shards} shards, {wanted} streams of {rows} rows");
+            assert_eq!(sources.as_ref().map(Vec::len), found, "{what}");
+            for shard in 0..shards {
+                let of_shard = |source: &Source| match source {
+                    Source::Shard { shard: own, tokens } if *own == shard => *tokens,
+                    _ => None,
+                };
+                let pieces = sources.iter().flatten().filter_map(of_shard);
+                let pieces: Vec<(i64, i64)> = pieces.map(|(min, max)| (min.0, max.0)).collect();
+                let Some(found) = found else {
+                    assert!(pieces.is_empty(), "{what}");
+                    continue;
+                };
+                assert_eq!(pieces.len() * shards as usize, found, "{what}");
+                assert_eq!(pieces[0].0, i64::MIN, "{what}");
+                assert_eq!(pieces[pieces.len() - 1].1, i64::MAX, "{what}");
+                assert!(pieces.windows(2).all(|two| two[1].0 - 1 == two[0].1), "{what}");
+                let lengths = pieces.iter().map(|(min, max)| i128::from(*max) - i128::from(*min));
+                let (least, most) = (lengths.clone().min(), lengths.max());
+                assert!(most.unwrap() - least.unwrap() <= 1, "{what}");
+            }
+        }
+        // What is divided or named already is not divided again.
+        let piece = Source::Shard { shard: 0, tokens: Some((Token(0), Token(9))) };
+        let whole = Source::Shard { shard: 1, tokens: None };
+        assert_eq!(divided(&[whole.clone(), piece], 8, many), None);
+        assert_eq!(divided(&[whole, Source::Parts(Vec::new())], 8, many), None);
+        assert_eq!(divided(&[source(0, 0, 1)], 8, many), None);
+    }
+
+    async fn alone(directory: &Path) -> Engine {
+        let mut options = Options::new(directory.join("data"));
+        options.shards = Some(3);
+        Engine::new(Database::open(options).await.unwrap(), Journal::new())
+    }
+
+    fn table() -> TableSchema {
+        let kind = ColumnKind::PartitionKey { position: 0 };
+        TableSchema {
+            id: TableId(1),
+            keyspace: "ks".into(),
+            name: "t".into(),
+            columns: vec![Column { name: "pk".into(), ty: DataType::Int, kind }],
+            options: TableOptions::default(),
+            drops: Vec::new(),
+        }
+    }
+
+    fn keys(count: usize) -> Vec<PartitionKey> {
+        let key = |number: usize| PartitionKey::from_bytes([number as u8]);
+        let mut keys: Vec<PartitionKey> = (0..count).map(key).collect();
+        keys.sort();
+        keys
+    }
+
+    /// The keys of a source, and whether the slice of each names rows.
+    fn named(source: &Source) -> Vec<(PartitionKey, bool)> {
+        let Source::Parts(parts) = source else { panic!("{source:?} names no partitions") };
+        let of_part = |part: &Part| {
+            let names_rows = part.rows.is_some();
+            part.keys.iter().map(|key| (key.clone(), names_rows)).collect::<Vec<_>>()
+        };
+        parts.iter().flat_map(of_part).collect()
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn few_keys_have_a_stream_each_and_many_one_a_shard_with_the_slice_of_each() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = alone(directory.path()).await;
+        for count in [0, 1, 2, KEY_STREAMS_MAX, KEY_STREAMS_MAX + 1, 60] {
+            let keys = keys(count);
+            let part = |at: usize| Part {
+                keys: keys.iter().skip(at).step_by(2).cloned().collect(),
+                ranges: Access::full().ranges,
+                rows: (at == 1).then(Vec::new),
+            };
+            for apart in [None, Some(vec![part(0), part(1)])] {
+                let is_apart = apart.is_some();
+                let access = Access { keys: Some(keys.clone()), apart, ..Access::full() };
+                let found = sources(&engine, &table(), &access);
+                let mut read: Vec<_> = found.iter().flat_map(named).collect();
+                read.sort();
+                let wanted = keys.iter().enumerate();
+                let mut wanted: Vec<_> =
+                    wanted.map(|(at, key)| (key.clone(), is_apart && at % 2 == 1)).collect();
+                wanted.sort();
+                assert_eq!(read, wanted, "{count} keys, apart: {is_apart}");
+                let shards = |keys: Vec<(PartitionKey, bool)>| {
+                    keys.iter().map(|(key, _)| engine.shard_of(key)).collect::<BTreeSet<u32>>()
+                };
+                let streams = match count <= KEY_STREAMS_MAX {
+                    true => count,
+                    false => shards(wanted).len(),
+                };
+                assert_eq!(found.len(), streams, "{count} keys, apart: {is_apart}");
+                let is_of_one = |source: &Source| shards(named(source)).len() == 1;
+                assert!(found.iter().all(is_of_one), "{count} keys, apart: {is_apart}");
+            }
+        }
+        engine.close().await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_piece_of_a_shard_is_read_as_far_as_it_is_asked_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = alone(directory.path()).await;
+        for (asked, own, wanted) in [
+            (None, None, Some(None)),
+            (Some((-5, 5)), None, Some(Some((-5, 5)))),
+            (Some((5, 4)), None, None),
+            (None, Some((0, 9)), Some(Some((0, 9)))),
+            (Some((i64::MIN, i64::MAX)), Some((0, 9)), Some(Some((0, 9)))),
+            (Some((-5, 5)), Some((0, 9)), Some(Some((0, 5)))),
+            (Some((3, 4)), Some((0, 9)), Some(Some((3, 4)))),
+            (Some((5, 15)), Some((0, 9)), Some(Some((5, 9)))),
+            // The borders are part of both.
+            (Some((-5, 0)), Some((0, 9)), Some(Some((0, 0)))),
+            (Some((9, 15)), Some((0, 9)), Some(Some((9, 9)))),
+            (Some((-5, -1)), Some((0, 9)), None),
+            (Some((10, 15)), Some((0, 9)), None),
+        ] {
+            let tokens =
+                |stretch: Option<(i64, i64)>| stretch.map(|(min, max)| (Token(min), Token(max)));
+            let access = Access { tokens: tokens(asked), ..Access::full() };
+            let reads = Source::Shard { shard: 2, tokens: tokens(own) }.reads(&engine, &access);
+            let of_read = |read: Read| match read.partitions {
+                Partitions::Shard(2) => None,
+                Partitions::Tokens { shard: 2, min, max } => Some((min.0, max.0)),
+                other => panic!("{other:?} is read"),
+            };
+            let found: Vec<Option<(i64, i64)>> = reads.into_iter().map(of_read).collect();
+            assert_eq!(found, Vec::from_iter(wanted), "{asked:?} of {own:?}");
+        }
+        engine.close().await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn each_node_reads_the_keys_that_are_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = engine(directory.path()).await;
+        for count in [1, KEY_STREAMS_MAX, 60] {
+            let keys = keys(count);
+            let access = Access { keys: Some(keys.clone()), ..Access::full() };
+            let all: Arc<[Source]> = sources(&engine, &table(), &access).into();
+            let tasks = of_tasks(&engine, &all, 2);
+            assert_eq!(tasks.len(), 2);
+            for (node, task) in tasks.iter().enumerate() {
+                assert_eq!(task.len(), all.len(), "all tasks have as many streams");
+                let mut read: Vec<_> = task.iter().flat_map(named).map(|(key, _)| key).collect();
+                read.sort();
+                let is_own = |key: &&PartitionKey| (key.token().0 < 0) == (node == 0);
+                let own: Vec<PartitionKey> = keys.iter().filter(is_own).cloned().collect();
+                assert_eq!(read, own, "node {node} of {count} keys");
+            }
+        }
         engine.close().await.unwrap();
     }
 }

@@ -91,3 +91,115 @@ fn range_text(table: &TableSchema, range: &ClusteringRange) -> String {
     };
     format!("{start}..{end}")
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_engine::mutation::Position;
+    use tidegate_engine::schema::ClusteringOrder;
+    use tidegate_engine::{Column, ColumnKind, DataType, TableId, TableOptions, Value};
+
+    use super::*;
+
+    /// `pk int | a int, b int`
+    fn table() -> TableSchema {
+        let column = |name: &str, kind| Column { name: name.into(), ty: DataType::Int, kind };
+        let order = ClusteringOrder::Ascending;
+        TableSchema {
+            id: TableId(1),
+            keyspace: "ks".into(),
+            name: "t".into(),
+            columns: vec![
+                column("pk", ColumnKind::PartitionKey { position: 0 }),
+                column("a", ColumnKind::ClusteringKey { position: 0, order }),
+                column("b", ColumnKind::ClusteringKey { position: 1, order }),
+            ],
+            options: TableOptions::default(),
+            drops: Vec::new(),
+        }
+    }
+
+    fn key(values: &[i32]) -> ClusteringKey {
+        let values: Vec<Value> = values.iter().map(|value| Value::Int(*value)).collect();
+        ClusteringKey::from_values(&table(), &values).unwrap()
+    }
+
+    #[test]
+    fn a_slice_says_which_of_its_ends_are_part_of_it() {
+        let before = |values: &[i32]| Position::before(key(values));
+        let after = |values: &[i32]| Position::after(key(values));
+        for (start, end, wanted) in [
+            (Position::start(), Position::end(), "[..]"),
+            (before(&[5]), Position::end(), "[5..]"),
+            (after(&[5]), Position::end(), "(5..]"),
+            (Position::start(), before(&[5]), "[..5)"),
+            (Position::start(), after(&[5]), "[..5]"),
+            (before(&[5]), before(&[9]), "[5..9)"),
+            (before(&[5]), after(&[9]), "[5..9]"),
+            (after(&[5]), before(&[9]), "(5..9)"),
+            (after(&[5]), after(&[9]), "(5..9]"),
+            (before(&[5]), after(&[5]), "[5]"),
+            (before(&[5, -6]), after(&[5, -6]), "[5, -6]"),
+            (after(&[5, 6]), after(&[5]), "(5, 6..5]"),
+            (before(&[5]), before(&[5, 6]), "[5..5, 6)"),
+        ] {
+            let range = ClusteringRange { start, end };
+            assert_eq!(slices_text(&table(), std::slice::from_ref(&range)), wanted);
+            let text = (wanted != "[..]").then(|| format!("slices={wanted}"));
+            assert_eq!(ranges_text(&table(), &[range]), text, "{wanted}");
+        }
+    }
+
+    #[test]
+    fn the_first_slices_are_written_out_and_further_ones_counted() {
+        for (count, wanted) in [
+            (0, ""),
+            (1, "[0]"),
+            (2, "[0] [1]"),
+            (3, "[0] [1] [2]"),
+            (4, "[0] [1] [2] … 4 in all"),
+            (5, "[0] [1] [2] … 5 in all"),
+        ] {
+            let range = |number| ClusteringRange::prefix(key(&[number]));
+            let ranges: Vec<ClusteringRange> = (0..count).map(range).collect();
+            assert_eq!(slices_text(&table(), &ranges), wanted, "{count} slices");
+        }
+        let keys = |count: u8| {
+            let keys = (0..count).map(|number| PartitionKey::from_bytes([number]));
+            keys_text(&keys.collect::<Vec<_>>())
+        };
+        assert_eq!([0, 1, 2, 20].map(keys), ["0 keys", "1 key", "2 keys", "20 keys"]);
+    }
+
+    #[test]
+    fn a_read_is_told_with_all_that_it_asks_for_and_no_more() {
+        let table = table();
+        let plain = || ReadText {
+            table: &table,
+            partitions: "all".to_owned(),
+            slices: None,
+            direction: Direction::Forward,
+            limit: None,
+            partition_limit: None,
+            joined: Vec::new(),
+            past_cache: false,
+        };
+        let text = |read: ReadText<'_>| {
+            let mut text = String::new();
+            read.write(&mut text, "; ").unwrap();
+            text
+        };
+        let start = "table=ks.t; partitions=all; direction=forward";
+        assert_eq!(text(plain()), start);
+        let slices = Some("slices=[5]".to_owned());
+        let reversed = ReadText { slices, direction: Direction::Reversed, ..plain() };
+        assert_eq!(text(reversed), "table=ks.t; partitions=all; slices=[5]; direction=reversed");
+        for (read, wanted) in [
+            (ReadText { limit: Some(7), ..plain() }, "limit=7"),
+            (ReadText { partition_limit: Some(2), ..plain() }, "limit per partition=2"),
+            (ReadText { joined: vec!["a", "b"], ..plain() }, "dynamic filter=[a, b]"),
+            (ReadText { past_cache: true, ..plain() }, "cache=bypassed"),
+        ] {
+            assert_eq!(text(read), format!("{start}; {wanted}"));
+        }
+    }
+}

@@ -293,6 +293,9 @@ impl Listener for WantedValues {
 
 #[cfg(test)]
 mod tests {
+    use datafusion::arrow::array::{Int64Array, StringArray};
+    use tidegate_engine::{Column, ColumnKind, DataType, TableId, TableOptions, TableSchema};
+
     use super::*;
 
     /// What streams told that ended, in whole or not.
@@ -316,5 +319,113 @@ mod tests {
         assert_eq!(told(2, &[(&[1], true), (&[2], false)]), Some(None), "one ended early");
         assert_eq!(told(1, &[(&[1, 2, 3, 4, 5], true)]), Some(None), "there are too many");
         assert_eq!(told(1, &[(&[1], true), (&[1], true)]), Some(None), "one began anew");
+    }
+
+    /// `a int, b text | v int`, of which `a` and `b` are the partition key, or `a` alone.
+    fn table(key: usize) -> SchemaRef {
+        let kind = |position: u16| match usize::from(position) < key {
+            true => ColumnKind::PartitionKey { position },
+            false => ColumnKind::Regular,
+        };
+        let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
+        Arc::new(TableSchema {
+            id: TableId(1),
+            keyspace: "ks".into(),
+            name: "t".into(),
+            columns: vec![
+                column("a", DataType::Int, kind(0)),
+                column("b", DataType::Text, kind(1)),
+                column("v", DataType::Int, ColumnKind::Regular),
+            ],
+            options: TableOptions::default(),
+            drops: Vec::new(),
+        })
+    }
+
+    fn longs(values: impl IntoIterator<Item = Option<i64>>) -> ArrayRef {
+        Arc::new(values.into_iter().collect::<Int64Array>())
+    }
+
+    /// The keys of `table` that are known when these rows were told in one stream.
+    fn keys(table: &SchemaRef, batches: &[Vec<ArrayRef>]) -> Option<Vec<PartitionKey>> {
+        let wanted = WantedKeys::new(Arc::clone(table), 1);
+        wanted.begin();
+        for columns in batches {
+            wanted.add(columns).unwrap();
+        }
+        wanted.end(true);
+        let known = wanted.told.wait().now_or_never().expect("all streams have ended");
+        known.map(|keys| keys.iter().cloned().collect())
+    }
+
+    /// A null, and a number that no partition can have, ask for nothing.
+    #[test]
+    fn a_row_asks_for_the_partition_that_all_of_its_values_name() {
+        let one = table(1);
+        let key = |a: i32| PartitionKey::from_values(&one, &[Value::Int(a)]).unwrap();
+        let sorted = |mut keys: Vec<PartitionKey>| {
+            keys.sort();
+            keys
+        };
+        let (least, most) = (i64::from(i32::MIN), i64::from(i32::MAX));
+        let told = [7, least, most, least - 1, most + 1, 7, i64::MAX].map(Some);
+        let told = longs(told.into_iter().chain([None]));
+        let wanted = sorted([7, i32::MIN, i32::MAX].map(key).to_vec());
+        assert_eq!(keys(&one, &[vec![told]]), Some(wanted.clone()));
+        // In whatever batches, the empty one too.
+        let parts = [longs([Some(7)]), longs([]), longs([Some(least), Some(most)])];
+        assert_eq!(keys(&one, &parts.map(|part| vec![part])), Some(wanted));
+        assert_eq!(keys(&one, &[]), Some(Vec::new()));
+        let two = table(2);
+        let key = |a: i32, b: &str| {
+            PartitionKey::from_values(&two, &[Value::Int(a), Value::Text(b.into())]).unwrap()
+        };
+        let texts = StringArray::from(vec![Some("x"), None, Some("y"), Some("x"), Some("")]);
+        let texts = Arc::new(texts) as ArrayRef;
+        let numbers = longs([Some(1), Some(1), None, Some(2), Some(1)]);
+        let wanted = sorted(vec![key(1, "x"), key(2, "x"), key(1, "")]);
+        assert_eq!(keys(&two, &[vec![numbers, texts]]), Some(wanted));
+    }
+
+    #[test]
+    fn as_many_partitions_are_asked_for_as_may_be_and_beyond_all_are_read() {
+        let one = table(1);
+        let most = KEYS_MAX as i64;
+        for (told, found) in [(most, Some(KEYS_MAX)), (most + 1, None)] {
+            let batch = longs((0..told).map(Some));
+            // What was told before counts once.
+            let batches = [vec![longs((0..9).map(Some))], vec![batch]];
+            assert_eq!(keys(&one, &batches).map(|keys| keys.len()), found, "{told} keys");
+        }
+    }
+
+    #[test]
+    fn values_are_told_of_columns_that_shards_judge_up_to_their_number() {
+        let table = table(1);
+        let column = |name: &str| table.find(name).unwrap().0;
+        assert!(WantedValues::new(Arc::clone(&table), column("b"), 1).is_none(), "it is a text");
+        for (count, is_known) in [(VALUES_MAX, true), (VALUES_MAX + 1, false)] {
+            let wanted = WantedValues::new(Arc::clone(&table), column("v"), 1).unwrap();
+            assert_eq!(wanted.column_name(), "v");
+            wanted.begin();
+            // Each row counts, those that are alike too, but for nulls.
+            let values = Arc::new(Int64Array::from_value(7, count - 2)) as ArrayRef;
+            wanted.add(&[values]).unwrap();
+            wanted.add(&[longs([None, Some(8), None, Some(-9)])]).unwrap();
+            wanted.end(true);
+            let known = wanted.told.wait().now_or_never().expect("all streams have ended");
+            assert_eq!(known.is_some(), is_known, "{count} values");
+        }
+        for (name, is_whole) in [("v", true), ("v", false), ("a", true)] {
+            let wanted = WantedValues::new(Arc::clone(&table), column(name), 1).unwrap();
+            wanted.begin();
+            wanted.add(&[longs([Some(7), None])]).unwrap();
+            wanted.end(is_whole);
+            // All streams of a scan ask for it.
+            for _ in 0..2 {
+                let filter = wanted.wait().now_or_never().expect("all streams have ended");
+                assert_eq!(filter.is_some(), is_whole, "{name}");
+            }
+        }
     }
 }

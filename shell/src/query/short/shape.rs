@@ -530,3 +530,118 @@ fn operand(cursor: &mut Cursor<'_>) -> Option<Operand> {
     // knows no operator between values.
     Some(operand)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::split;
+
+    fn shape(text: &str) -> Option<Shape> {
+        Shape::read(split(text).unwrap().remove(0).tokens())
+    }
+
+    /// Words with a meaning in SQL, of which a query would otherwise read a column.
+    const WORDS: &str = "all and any array as asc between by case cast current_catalog \
+         current_date current_role current_time current_timestamp current_user desc distinct else \
+         end except exists false from group having in intersect interval into is join like limit \
+         localtime localtimestamp not null offset on or order select session_user set some table \
+         then top true union unique user using values when where with";
+
+    #[test]
+    fn a_word_with_a_meaning_of_its_own_is_a_name_in_quotes_alone() {
+        for word in WORDS.split_whitespace() {
+            let mut mixed = word.to_owned();
+            mixed[..1].make_ascii_uppercase();
+            let quoted = format!("\"{word}\"");
+            for (name, is_name) in
+                [(word, false), (&word.to_uppercase(), false), (&mixed, false), (&quoted, true)]
+            {
+                for text in [
+                    format!("SELECT {name} FROM t WHERE pk = 1"),
+                    format!("SELECT v FROM {name} WHERE pk = 1"),
+                    format!("SELECT v FROM ks.{name} WHERE pk = 1"),
+                    format!("SELECT v FROM t WHERE {name} = 1"),
+                    format!("SELECT v FROM t WHERE pk = 1 ORDER BY {name}"),
+                    format!("INSERT INTO t (pk, {name}) VALUES (1, 2)"),
+                    format!("UPDATE t SET {name} = 1 WHERE pk = 1"),
+                    format!("DELETE v, {name} FROM t WHERE pk = 1"),
+                    format!("DELETE FROM t WHERE pk = 1 IF {name} = 1"),
+                ] {
+                    assert_eq!(shape(&text).is_some(), is_name, "{text}");
+                }
+            }
+        }
+        assert!(shape("SELECT writetimes FROM t WHERE pk = 1").is_some());
+    }
+
+    #[test]
+    fn a_batch_is_logged_unless_it_says_otherwise() {
+        let write = "UPDATE t SET v = 1 WHERE pk = 1";
+        for (begin, is_logged) in [
+            ("BEGIN BATCH", Some(true)),
+            ("BEGIN LOGGED BATCH", Some(true)),
+            ("begin unlogged batch", Some(false)),
+            ("BEGIN UNLOGGED BATCH USING TIMESTAMP 5", Some(false)),
+            ("BEGIN BATCH USING TIMESTAMP $1", Some(true)),
+            ("BEGIN UNLOGGED LOGGED BATCH", None),
+            ("BEGIN BATCH USING TTL 5", None),
+            ("BEGIN BATCH USING TIMESTAMP -5", None),
+        ] {
+            let text = format!("{begin} {write}; {write}; APPLY BATCH");
+            let found = match shape(&text) {
+                Some(Shape::Batch(batch)) => {
+                    assert_eq!(batch.writes.len(), 2, "{text}");
+                    let timestamp = begin.contains("TIMESTAMP");
+                    assert_eq!(batch.timestamp.is_some(), timestamp, "{text}");
+                    Some(batch.is_logged)
+                }
+                _ => None,
+            };
+            assert_eq!(found, is_logged, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_compared_keeps_its_operator_and_what_is_sorted_its_direction() {
+        let read = |text: &str| match shape(text) {
+            Some(Shape::Select(select)) => select,
+            other => panic!("{text}: {other:?}"),
+        };
+        for (sign, operator) in [
+            ("=", Operator::Eq),
+            ("<", Operator::Lt),
+            ("<=", Operator::LtEq),
+            (">", Operator::Gt),
+            (">=", Operator::GtEq),
+        ] {
+            let select = read(&format!("SELECT v FROM t WHERE pk = 1 AND a {sign} -7"));
+            let [_, condition] = &select.conditions[..] else { panic!("{sign}") };
+            assert_eq!((condition.operator, &condition.value), (operator, &Operand::Number(-7)));
+        }
+        assert!(shape("SELECT v FROM t WHERE pk = 1 AND a <> 7").is_none());
+        let select = read("SELECT v FROM t WHERE pk = 1 ORDER BY a, b ASC, c DESC LIMIT 7");
+        let directions: Vec<bool> = select.order.iter().map(|(_, down)| *down).collect();
+        assert_eq!(directions, [false, false, true]);
+        assert_eq!((select.partition_limit, select.limit), (None, Some(Operand::Number(7))));
+        let select = read("SELECT v FROM t WHERE pk = 1 PER PARTITION LIMIT 7");
+        assert_eq!((select.partition_limit, select.limit), (Some(Operand::Number(7)), None));
+        let write = "UPDATE t SET v = 1 WHERE pk = 1 IF v";
+        for (sign, operator) in [
+            ("= 7", IfOperator::Equal),
+            ("!= 7", IfOperator::NotEqual),
+            ("<> 7", IfOperator::NotEqual),
+            ("< 7", IfOperator::Less),
+            ("<= 7", IfOperator::LessOrEqual),
+            ("> 7", IfOperator::Greater),
+            (">= 7", IfOperator::GreaterOrEqual),
+            ("IN (7)", IfOperator::In),
+        ] {
+            let Some(Shape::Write(WriteShape::Change(change))) = shape(&format!("{write} {sign}"))
+            else {
+                panic!("{sign} is of this grammar");
+            };
+            let Some(IfShape::All(all)) = change.condition else { panic!("{sign} is a condition") };
+            assert_eq!((all[0].1, &all[0].2[..]), (operator, &[Operand::Number(7)][..]), "{sign}");
+        }
+    }
+}

@@ -235,3 +235,38 @@ fn sql_name(ty: &DataType) -> String {
         other => other.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::datatypes::TimeUnit;
+
+    use super::*;
+
+    #[test]
+    fn types_of_the_system_have_names_of_types_that_hold_all_their_values() {
+        for (ty, name) in [
+            (DataType::Boolean, "boolean"),
+            (DataType::Int8, "tinyint"),
+            (DataType::UInt8, "smallint"),
+            (DataType::Int16, "smallint"),
+            (DataType::UInt16, "int"),
+            (DataType::Int32, "int"),
+            (DataType::UInt32, "bigint"),
+            (DataType::Int64, "bigint"),
+            (DataType::UInt64, "bigint"),
+            (DataType::Float32, "float"),
+            (DataType::Float64, "double"),
+            (DataType::Utf8, "text"),
+            (DataType::LargeUtf8, "text"),
+            (DataType::Utf8View, "text"),
+            (DataType::Binary, "blob"),
+            (DataType::LargeBinary, "blob"),
+            (DataType::BinaryView, "blob"),
+            (DataType::Timestamp(TimeUnit::Microsecond, None), "timestamp"),
+            (DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())), "timestamp"),
+            (DataType::Date32, "Date32"),
+        ] {
+            assert_eq!(sql_name(&ty), name, "{ty}");
+        }
+    }
+}

@@ -7,14 +7,14 @@ use tidegate_engine::UserType;
 use super::attach::{Attach, ImportSstables};
 use super::cache::{AlterCache, PolicyMode};
 use super::copy::Copy;
-use super::copy::options::{Format, OnError};
+use super::copy::options::{CopyOptions, Format, OnError};
 use super::definition::alter::{AlterTable, Change};
 use super::definition::table::CreateTable;
 use super::definition::user_type::{CreateType, DropType};
 use super::policy::CreatePolicy;
 use super::*;
 use crate::query::error::QueryError;
-use crate::query::parse::{Name, UsingValue};
+use crate::query::parse::{IfKind, Name, UsingValue};
 use crate::query::split;
 
 fn command(text: &str) -> Command {
@@ -365,6 +365,77 @@ fn options_of_policies_and_of_copy() {
     assert!(told.help.is_some_and(|help| help.starts_with("leave it out")));
 }
 
+/// Options of COPY of the file, as they are read.
+fn copy_options(file: &str, options: &str) -> CopyOptions {
+    let text = format!("COPY t FROM '{file}' {options}");
+    let copy = own::<Copy>(&text);
+    let Copy::From(copy) = &*copy else { panic!("{text}") };
+    copy.options.clone()
+}
+
+#[test]
+fn each_option_of_copy_is_read_in_all_its_words_and_in_no_others() {
+    let usual = copy_options("x.csv", "");
+    assert_eq!((usual.format, usual.header, usual.on_error), (Format::Csv, true, OnError::Abort));
+    assert_eq!((usual.delimiter, usual.null.as_str()), (b',', ""));
+    assert_eq!((&usual.reject_file, usual.ttl), (&None, None));
+    let of = |change: fn(&mut CopyOptions)| {
+        let mut wanted = usual.clone();
+        change(&mut wanted);
+        wanted
+    };
+    type Case = (&'static str, fn(&mut CopyOptions));
+    let cases: [Case; 18] = [
+        ("FORMAT csv", |_| {}),
+        ("FORMAT Parquet", |o| o.format = Format::Parquet),
+        ("HEADER", |_| {}),
+        ("HEADER on", |_| {}),
+        ("HEADER TRUE", |_| {}),
+        ("HEADER off", |o| o.header = false),
+        ("HEADER = False", |o| o.header = false),
+        ("NULL 'NA'", |o| "NA".clone_into(&mut o.null)),
+        ("DELIMITER ';'", |o| o.delimiter = b';'),
+        ("DELIMITER ' '", |o| o.delimiter = b' '),
+        (r"DELIMITER '\t'", |o| o.delimiter = b'\t'),
+        ("ON_ERROR abort", |_| {}),
+        ("ON_ERROR Skip", |o| o.on_error = OnError::Skip),
+        ("REJECT_FILE 'R'", |o| o.reject_file = Some("R".to_owned())),
+        ("ERRFILE 'R'", |o| o.reject_file = Some("R".to_owned())),
+        ("TTL 0", |o| o.ttl = Some(0)),
+        ("TTL = 9", |o| o.ttl = Some(9)),
+        ("TTL 9, HEADER off", |o| {
+            o.ttl = Some(9);
+            o.header = false;
+        }),
+    ];
+    for (text, change) in cases {
+        assert_eq!(copy_options("x.csv", &format!("({text})")), of(change), "{text}");
+    }
+    for (file, format) in [
+        ("x.parquet", Format::Parquet),
+        ("X.PARQUET", Format::Parquet),
+        ("parquet", Format::Csv),
+        ("x.parquet.csv", Format::Csv),
+    ] {
+        assert_eq!(copy_options(file, "").format, format, "{file}");
+        assert_eq!(copy_options(file, "(FORMAT csv)").format, Format::Csv, "{file}");
+    }
+    for text in [
+        "FORMAT json",
+        "HEADER maybe",
+        "DELIMITER ''",
+        "DELIMITER ';;'",
+        "DELIMITER 'é'",
+        "ON_ERROR ignore",
+        "TTL soon",
+        "TTL 1.5",
+        "NAME 'x'",
+    ] {
+        let error = error(&format!("COPY t FROM 'x.csv' ({text})"));
+        assert!(error.span.is_some(), "{text}: {error}");
+    }
+}
+
 #[test]
 fn syntax_errors_stand_at_the_token() {
     for (text, column) in [
@@ -413,5 +484,200 @@ fn attach_and_import_say_what_becomes_of_other_files() {
         let error = error(&format!("{attach} {text}"));
         let told = format!("{} {:?}", error.message, error.help);
         assert!(told.contains(wanted), "{told}");
+    }
+}
+
+/// Which statements have a condition: a column may be called `if`.
+#[test]
+fn a_condition_is_told_from_a_column_of_that_name() {
+    let condition = |text: &str| {
+        let Command::Write(write) = command(text) else { panic!("{text}") };
+        write.condition.map(|condition| match condition.kind {
+            IfKind::Exists => "exists".to_owned(),
+            IfKind::NotExists => "not exists".to_owned(),
+            IfKind::Compare { comparisons, .. } => {
+                let columns = comparisons.iter().map(|one| one.column.value.as_str());
+                columns.collect::<Vec<_>>().join(" ")
+            }
+        })
+    };
+    for text in [
+        "UPDATE t SET if = 1 WHERE k = 1",
+        "UPDATE t SET v = 1, if = 2 WHERE k = 1",
+        "UPDATE t SET v = 1 WHERE if = 1",
+        "UPDATE t SET v = 1 WHERE k = 1 AND if = 2",
+        "DELETE FROM t WHERE k = 1 OR if = 2",
+        "DELETE FROM t WHERE NOT if",
+        "DELETE FROM t WHERE k BETWEEN if AND if",
+        "INSERT INTO t (k, if) VALUES (1, 2)",
+    ] {
+        assert_eq!(condition(text), None, "{text}");
+    }
+    for (text, wanted) in [
+        ("UPDATE t SET v = 1 WHERE k = 1 IF if = 2", "if"),
+        ("UPDATE t SET v = 1 WHERE if = 1 IF v = 2 AND if = 3", "v if"),
+        ("UPDATE t SET v = 1 WHERE k = if IF EXISTS", "exists"),
+        ("UPDATE t SET v = 1 WHERE k = \"where\" IF \"IF\" = 2", "IF"),
+        ("UPDATE t SET v = 1 WHERE k IN (1) if v = 2", "v"),
+        ("UPDATE t SET v = 1 WHERE k = true IF v = 2", "v"),
+        ("DELETE FROM t WHERE k = ? IF EXISTS", "exists"),
+        ("DELETE FROM t WHERE k = X'00' IF EXISTS", "exists"),
+        ("DELETE FROM t WHERE k = l[1] IF EXISTS", "exists"),
+        ("INSERT INTO t (k, if) VALUES (1, 2) IF NOT EXISTS", "not exists"),
+    ] {
+        assert_eq!(condition(text).as_deref(), Some(wanted), "{text}");
+    }
+}
+
+#[test]
+fn batches_are_of_three_kinds_and_of_so_many_statements_at_most() {
+    for (begin, is_logged, is_counter) in [
+        ("BEGIN BATCH", true, false),
+        ("begin Logged batch", true, false),
+        ("BEGIN UNLOGGED BATCH", false, false),
+        ("BEGIN COUNTER BATCH", false, true),
+    ] {
+        let text = format!("{begin} UPDATE t SET c = c + 1 WHERE k = 1; APPLY BATCH");
+        let Command::Batch(batch) = command(&text) else { panic!("{text}") };
+        assert_eq!((batch.is_logged, batch.is_counter), (is_logged, is_counter), "{text}");
+        assert_eq!((batch.writes.len(), batch.timestamp), (1, None), "{text}");
+    }
+    let most = crate::query::parse::Batch::STATEMENTS_MAX;
+    for (count, wanted) in [
+        (most + 1, format!("a batch has {} statements, {most} at most are possible", most + 1)),
+        // So many are looked at, one by one.
+        (most, "a batch takes INSERT, UPDATE and DELETE".to_owned()),
+    ] {
+        let error = error(&format!("BEGIN BATCH {}APPLY BATCH", "USE t; ".repeat(count)));
+        assert_eq!(error.message, wanted);
+        assert!(error.span.is_some() && error.help.is_some(), "{error}");
+    }
+}
+
+#[test]
+fn what_is_said_twice_or_left_open_is_refused_where_it_stands() {
+    for (text, part, says) in [
+        ("CREATE ROLE r WITH LOGIN AND LOGIN = false", "LOGIN = false", "said twice"),
+        ("CREATE ROLE r WITH PASSWORD = NULL AND PASSWORD = 'x'", "PASSWORD = 'x'", "said twice"),
+        ("CREATE USER r SUPERUSER NOSUPERUSER", "NOSUPERUSER", "said twice"),
+        ("ALTER ROLE r WITH SUPERUSER = false AND SUPERUSER", "SUPERUSER", "said twice"),
+        ("ALTER ROLE r WITH LOGIN = maybe", "maybe", "expected true or false"),
+        ("CREATE ROLE r LOGIN", "LOGIN", "expected WITH"),
+        ("CREATE ROLE r WITH ADMIN = true", "ADMIN", "expected PASSWORD, LOGIN or SUPERUSER"),
+        ("ALTER ROLE r WITH PASSWORD = x", "x", "expected a password in quotes, or NULL"),
+        (
+            "CREATE SERVICE LEVEL l WITH shares = 5 AND timeout = 5ms AND shares = NULL",
+            "shares",
+            "shares is said twice",
+        ),
+        (
+            "ALTER SERVICE LEVEL l WITH timeout = NULL AND timeout = 5ms",
+            "timeout",
+            "timeout is said twice",
+        ),
+        (
+            "ALTER SERVICE LEVEL l WITH workload_type = 'batch' AND workload_type = NULL",
+            "workload_type",
+            "workload_type is said twice",
+        ),
+        ("UPDATE t USING TTL 5 AND TTL 6 SET v = 1 WHERE k = 1", "TTL 6", "given twice"),
+        (
+            "INSERT INTO t (k) VALUES (1) USING TIMESTAMP 5 AND TIMESTAMP 6",
+            "TIMESTAMP 6",
+            "given twice",
+        ),
+        ("UPDATE t USING TTL 5 AND v SET v = 1 WHERE k = 1", "v SET", "expected TTL or TIMESTAMP"),
+        ("CREATE TOKEN w OF r VALID FOR 0s", "0s", "never holds"),
+        ("RECORD TRACE 'f' FOR 0", "0", "one event at least"),
+        ("RECORD TRACE 'f' FOR -1 EVENTS", "-1", "one event at least"),
+    ] {
+        let error = error(text);
+        let column = text.rfind(part).unwrap() as u64 + 1;
+        assert_eq!(error.span.map(|span| span.column), Some(column), "{text}: {error}");
+        assert!(error.message.contains(says), "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_table_may_be_called_like_what_else_can_be_described() {
+    let described = |text: &str| {
+        let Command::Own(own) = command(text) else { panic!("{text}") };
+        format!("{own:?}").split('(').next().unwrap().to_owned()
+    };
+    for kind in ["table", "type", "view", "keyspace", "schema", "full"] {
+        for text in [format!("DESCRIBE {kind}.t"), format!("DESC \"{kind}\"")] {
+            assert_eq!(described(&text), "Columns", "{text}");
+        }
+    }
+    for (text, wanted) in [
+        ("DESCRIBE table", "Columns"),
+        ("DESCRIBE type", "Columns"),
+        ("DESCRIBE View", "Columns"),
+        ("DESCRIBE full", "Columns"),
+        ("DESCRIBE SCHEMA", "Schema"),
+        ("DESCRIBE Keyspace", "Keyspace"),
+        ("DESCRIBE keyspace schema", "Keyspace"),
+        ("DESCRIBE TABLE schema", "Table"),
+        ("DESCRIBE view view.view", "View"),
+        ("DESC type type", "Type"),
+    ] {
+        assert_eq!(described(text), wanted, "{text}");
+    }
+}
+
+/// EXPLAIN of each kind of statement, with each of its words.
+#[test]
+fn explain_goes_to_who_explains_the_statement() {
+    let kind = |text: &str| match command(text) {
+        Command::Query(_) => "query".to_owned(),
+        Command::ExplainWrite(_) => "write".to_owned(),
+        Command::Own(own) => format!("{own:?}").split([' ', '(']).next().unwrap().to_owned(),
+        _ => panic!("{text}"),
+    };
+    for (rest, plain, analyzed) in [
+        ("SELECT 1", "query", Some("query")),
+        ("WITH a AS (SELECT 1) SELECT * FROM a", "query", Some("query")),
+        ("SUMMARIZE t", "Summarize", Some("Summarize")),
+        ("summarize SELECT 1", "Summarize", Some("Summarize")),
+        ("INSERT INTO t (k) VALUES (1)", "write", None),
+        ("UPDATE t SET v = 1 WHERE k = 1", "write", None),
+        ("delete FROM t WHERE k = 1", "write", None),
+    ] {
+        for words in ["EXPLAIN", "explain VERBOSE"] {
+            assert_eq!(kind(&format!("{words} {rest}")), plain, "{words} {rest}");
+        }
+        for words in ["EXPLAIN ANALYZE", "EXPLAIN analyze VERBOSE"] {
+            let text = format!("{words} {rest}");
+            match analyzed {
+                Some(wanted) => assert_eq!(kind(&text), wanted, "{text}"),
+                None => assert!(error(&text).message.contains("would run the write"), "{text}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_stands_in_braces_is_of_one_kind() {
+    let insert = |value: &str| format!("INSERT INTO t (k, v) VALUES (1, {value})");
+    for value in [
+        "{}",
+        "{1}",
+        "{1, 2,}",
+        "{'a': 1, 'b': 2}",
+        "{true: 1, null: 2}",
+        "{a: 1, B: 'x'}",
+        "{1: {2: {3}}, 4: {}}",
+        "{a: {b: {'c': 1}}}",
+    ] {
+        assert!(matches!(command(&insert(value)), Command::Write(_)), "{value}");
+    }
+    for value in
+        ["{1, 'a': 2}", "{'a': 1, 2}", "{a: 1, 'b': 2}", "{'a': 1, b: 2}", "{1, b: 2}", "{a: 1, 2}"]
+    {
+        let error = error(&insert(value));
+        assert!(error.message.contains("elements of one kind"), "{value}: {error}");
+    }
+    for value in ["{", "{1", "{1 2}", "{,}", "{'a': }"] {
+        assert!(error(&insert(value)).span.is_some(), "{value}");
     }
 }

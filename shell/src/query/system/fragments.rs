@@ -145,3 +145,64 @@ fn place(schema: &TableSchema, position: &Position) -> Option<String> {
         Weight::After => format!("after {values}"),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_engine::schema::ClusteringOrder;
+    use tidegate_engine::{
+        ClusteringKey, Column, ColumnKind, DataType as Type, TableId, TableOptions,
+    };
+
+    use super::*;
+
+    /// `pk int | a int, b text desc`
+    fn table() -> TableSchema {
+        let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
+        let clustering = |position, order| ColumnKind::ClusteringKey { position, order };
+        TableSchema {
+            id: TableId(1),
+            keyspace: "ks".into(),
+            name: "t".into(),
+            columns: vec![
+                column("pk", Type::Int, ColumnKind::PartitionKey { position: 0 }),
+                column("a", Type::Int, clustering(0, ClusteringOrder::Ascending)),
+                column("b", Type::Text, clustering(1, ClusteringOrder::Descending)),
+            ],
+            options: TableOptions::default(),
+            drops: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_place_says_on_which_side_of_which_values_it_is_and_an_end_says_nothing() {
+        let table = table();
+        let key = |values: &[Value]| ClusteringKey::from_values(&table, values).unwrap();
+        let (one, both) = ([Value::Int(-5)], [Value::Int(7), Value::Text("x".into())]);
+        for (position, wanted) in [
+            (Position::start(), None),
+            (Position::end(), None),
+            (Position::before(key(&one)), Some("before -5")),
+            (Position::after(key(&one)), Some("after -5")),
+            (Position::before(key(&both)), Some("before 7, x")),
+            (Position::at(key(&both)), Some("7, x")),
+            (Position::after(key(&both)), Some("after 7, x")),
+        ] {
+            assert_eq!(place(&table, &position).as_deref(), wanted, "{position:?}");
+        }
+    }
+
+    #[test]
+    fn each_kind_of_part_has_its_own_name() {
+        for (of, wanted) in [
+            (FragmentKind::Partition, "partition"),
+            (FragmentKind::StaticRow, "static row"),
+            (FragmentKind::Row, "row"),
+            (FragmentKind::RangeTombstone, "range tombstone"),
+            (FragmentKind::AbsentRow, "absent row"),
+            (FragmentKind::KnownGap, "known gap"),
+            (FragmentKind::UnknownGap, "unknown gap"),
+        ] {
+            assert_eq!(kind(of), wanted);
+        }
+    }
+}

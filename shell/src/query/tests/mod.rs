@@ -14,6 +14,7 @@ mod row_value;
 mod select;
 mod session;
 mod short;
+mod statements;
 mod token;
 mod types;
 mod watch;

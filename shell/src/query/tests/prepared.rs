@@ -316,3 +316,131 @@ async fn what_one_caller_had_planned_is_described_to_no_other_without_a_right() 
         }
     }
 }
+
+/// A text that is kept once more takes its own place, and what goes makes room.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn texts_count_once_and_no_longer_than_they_are_kept() {
+    let world = World::new().await;
+    let plans = Plans::new();
+    let keep = |text: &str| {
+        plans.keep(&world.session, text, split(text).unwrap().remove(0), "default");
+    };
+    let is_kept = |text: &str| plans.get(&world.session, text, "default").is_some();
+    // So many bytes in all, the quotes and the word before them too.
+    let long = |bytes: usize, letter: &str| format!("SELECT '{}'", letter.repeat(bytes - 9));
+    for (bytes, wanted) in [(16 << 10, true), ((16 << 10) + 1, false)] {
+        keep(&long(bytes, "a"));
+        assert_eq!(is_kept(&long(bytes, "a")), wanted, "{bytes} bytes");
+    }
+    for _ in 0..33 {
+        keep(&long(16 << 10, "b"));
+    }
+    assert!(is_kept(&long(16 << 10, "a")), "the other one counts once");
+    // As many bytes as may be, and one more.
+    let number = |n: usize| format!("{} AS a{n:04}", long((16 << 10) - 9, "c"));
+    (2..32).for_each(|n| keep(&number(n)));
+    assert!(is_kept(&long(16 << 10, "b")) && is_kept(&long(16 << 10, "a")));
+    assert!((2..32).all(|n| is_kept(&number(n))));
+    keep("SELECT 1");
+    assert!(is_kept("SELECT 1") && !is_kept(&long(16 << 10, "b")));
+    // However many come, the last ones are there.
+    (100..133).for_each(|n| keep(&number(n)));
+    assert!((103..133).all(|n| is_kept(&number(n))) && !is_kept(&number(100)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn as_many_rows_of_parameters_are_taken_as_may_be_on_both_paths() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k int PRIMARY KEY, v int)").await;
+    world.run("INSERT INTO t VALUES (7, 5)").await;
+    let bound = |count: usize| rows(vec![ints(&vec![Some(7); count])]);
+    let statement = split("SELECT v FROM t WHERE k = $1").unwrap().remove(0);
+    let short = world.session.short(&statement, "default").unwrap();
+    for (count, is_taken) in [(0, false), (1, true), (10_000, true), (10_001, false)] {
+        assert_eq!(short.takes(Some(&bound(count))), is_taken, "{count} rows");
+        // The planner runs the first row before anybody takes rows.
+        let planned = prepare(&world.session, "SELECT v + 0 FROM t WHERE k + 0 = $1");
+        let outcome = world.session.run_prepared(&planned, Some(&bound(count))).await;
+        assert_eq!(outcome.is_ok(), is_taken, "{count} rows");
+    }
+    assert!(!short.takes(None), "it has a parameter");
+    let two = rows(vec![ints(&[Some(7)]), ints(&[Some(7)])]);
+    assert!(!short.takes(Some(&two)), "it has no second one");
+    assert!(!short.takes(Some(&rows(vec![ints(&[Some(7), None])]))), "null is no key");
+    for (text, is_query) in
+        [("SELECT v FROM t WHERE k = 7", true), ("DELETE FROM t WHERE k = 7", false)]
+    {
+        let statement = split(text).unwrap().remove(0);
+        let short = world.session.short(&statement, "default").unwrap();
+        assert_eq!((short.takes(None), short.rows_schema().is_some()), (is_query, is_query));
+    }
+}
+
+/// The rows of a part, in order.
+async fn part(session: &Session, prepared: &Prepared, shard: u32) -> Vec<String> {
+    let outcome = session.query_part(prepared, None, shard).await.unwrap();
+    let batches = outcome.collect().await.unwrap();
+    let shown = pretty_format_batches(&batches).unwrap().to_string();
+    let is_row = |line: &&str| line.chars().any(|letter| letter.is_ascii_digit());
+    let mut rows: Vec<String> = shown.lines().filter(is_row).map(str::to_owned).collect();
+    rows.sort_unstable();
+    rows
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_parts_of_a_query_are_its_rows_once_and_other_queries_have_none() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k int, c int, v int, PRIMARY KEY (k, c))").await;
+    world.run("INSERT INTO t SELECT n / 3, n % 3, n FROM generate_series(0, 59) AS r(n)").await;
+    for (text, count) in [
+        ("SELECT v FROM t", 60),
+        ("SELECT v + 1 AS w FROM t WHERE c > 0", 40),
+        ("SELECT x.v FROM (SELECT * FROM t WHERE v < 30) AS x WHERE x.c = 1", 10),
+        ("SELECT v FROM t WHERE token(k) > 0 OR token(k) <= 0", 60),
+        ("SELECT v FROM t WHERE v < 0", 0),
+    ] {
+        let prepared = prepare(&world.session, text);
+        let described = world.session.describe_prepared(&prepared, None).await.unwrap();
+        assert_eq!(described.divided.unwrap().name, "t", "{text}");
+        let first = part(&world.session, &prepared, 0).await;
+        let second = part(&world.session, &prepared, 1).await;
+        assert_eq!(first.is_empty() || second.is_empty(), count == 0, "{text}");
+        let mut all = [first, second].concat();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count, "{text}");
+        // Whoever reads a part leaves the whole as it was.
+        let whole = world.session.run_prepared(&prepared, None).await.unwrap();
+        let whole = whole.collect().await.unwrap();
+        assert_eq!(whole.iter().map(RecordBatch::num_rows).sum::<usize>(), count, "{text}");
+    }
+    for text in [
+        "SELECT v FROM t LIMIT 60",
+        "SELECT v FROM t ORDER BY v",
+        "SELECT DISTINCT v FROM t",
+        "SELECT count(*) FROM t",
+        "SELECT k, max(v) FROM t GROUP BY k",
+        "SELECT row_number() OVER (ORDER BY v) FROM t",
+        "SELECT v FROM t WHERE k = 1",
+        "SELECT v FROM t WHERE k IN (1, 2)",
+        "SELECT v FROM t WHERE v IN (SELECT c FROM t)",
+        "SELECT (SELECT max(v) FROM t) FROM t",
+        "SELECT a.v FROM t AS a JOIN t AS b ON a.v = b.v",
+        "SELECT v FROM t UNION ALL SELECT v FROM t",
+        "SELECT random() FROM t",
+        "SELECT v FROM t WHERE now() IS NOT NULL",
+        "SELECT v FROM t PER PARTITION LIMIT 1 LIMIT 5",
+        "SELECT 1",
+        "SELECT table_name FROM system.tables",
+        "EXPLAIN SELECT v FROM t",
+        "SHOW TABLES",
+        "DELETE FROM t WHERE k = 1",
+    ] {
+        let prepared = prepare(&world.session, text);
+        let described = world.session.describe_prepared(&prepared, None).await.unwrap();
+        assert!(described.divided.is_none(), "{text}");
+        let refused = world.session.query_part(&prepared, None, 0).await.err().unwrap();
+        assert_eq!(refused.message, "the query has no parts", "{text}");
+    }
+    assert_eq!(world.column("SELECT count(*) FROM t").await, ["60"]);
+}

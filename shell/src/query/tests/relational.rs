@@ -210,7 +210,7 @@ async fn queries_in_from_may_name_the_query_around() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_extremes_of_a_partition_are_of_what_a_filter_keeps() {
     let world = World::new().await;
-    world.run("CREATE TABLE e (pk int, ck int, v int, PRIMARY KEY (pk, ck))").await;
+    world.run("CREATE TABLE e (pk int, ck int, v bigint, PRIMARY KEY (pk, ck))").await;
     world.run("INSERT INTO e VALUES (1, 1, 0), (1, 2, 5), (1, 3, 5), (1, 4, 0)").await;
     for (aggregate, wanted) in [
         ("max(ck)", "4"),

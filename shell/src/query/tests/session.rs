@@ -8,8 +8,8 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
-use futures::FutureExt;
 use futures::future::LocalBoxFuture;
+use futures::{FutureExt, StreamExt};
 use tidegate_engine::{PartitionKey, Value, runtime};
 
 use super::{OutcomeKind, World, split};
@@ -396,6 +396,23 @@ async fn what_goes_on_is_shown_though_no_query_gets_a_turn() {
     assert!(tokio::time::timeout(soon, &mut waits).await.is_err(), "a query got no turn");
     turns.pop();
     waits.await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_has_its_turn_until_nobody_takes_more_of_its_rows() {
+    let memory = crate::query::QueryMemory::new(Some(16 << 20));
+    let options = super::SessionOptions { memory: memory.clone(), ..Default::default() };
+    let world = World::with(options).await;
+    let mut running = Vec::new();
+    for _ in 0..4 {
+        let text = "SELECT value % 7 FROM generate_series(1, 1000000)";
+        let OutcomeKind::Rows(mut rows) = world.run(text).await.kind else { panic!("no rows") };
+        assert!(rows.next().await.unwrap().is_ok());
+        running.push(rows);
+    }
+    assert!(memory.turn().now_or_never().is_none(), "four queries have all turns");
+    running.pop();
+    assert!(memory.turn().now_or_never().is_some(), "one has ended");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

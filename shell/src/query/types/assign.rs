@@ -377,6 +377,12 @@ fn first(before: &ArrayRef, after: &ArrayRef, is_same: impl Fn(f64, f64) -> bool
 
 #[cfg(test)]
 mod tests {
+    use datafusion::arrow::array::{
+        FixedSizeListArray, Int64Array, Int64Builder, LargeListArray, LargeListViewArray,
+        ListViewArray, MapBuilder, StringBuilder,
+    };
+    use tidegate_engine::UserType;
+
     use super::*;
 
     fn converted(value: ScalarValue, ty: DataType) -> Result<String, String> {
@@ -430,5 +436,149 @@ mod tests {
         assert!(scalar(&list(&decimals[1..]), &map).is_err());
         assert!(scalar(&ScalarValue::Null, &map).unwrap().is_null());
         assert!(scalar(&ScalarValue::Null, &int_list).unwrap().is_null());
+    }
+
+    fn texts(array: &ArrayRef) -> Vec<String> {
+        (0..array.len()).map(|row| array_value_to_string(array, row).unwrap()).collect()
+    }
+
+    /// The rows of an array, and some of them, as a column of that type has them.
+    fn check_rows(array: &ArrayRef, ty: &DataType, wanted: &[&str]) {
+        for start in 0..=wanted.len() {
+            for end in start..=wanted.len() {
+                let what = format!("{start} to {end} of {}", array.data_type());
+                let found = convert(&array.slice(start, end - start), ty).unwrap();
+                assert_eq!(*found.data_type(), arrow_type(ty), "{what}");
+                assert_eq!(texts(&found), wanted[start..end], "{what}");
+            }
+        }
+    }
+
+    #[test]
+    fn lists_of_every_kind_keep_their_rows() {
+        let rows = || [Some(vec![Some(1), Some(2)]), None, Some(vec![]), Some(vec![Some(3)])];
+        let wanted = ["[1, 2]", "", "[]", "[3]"];
+        let lists: [ArrayRef; 4] = [
+            Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(rows())),
+            Arc::new(LargeListArray::from_iter_primitive::<Int64Type, _, _>(rows())),
+            Arc::new(ListViewArray::from_iter_primitive::<Int64Type, _, _>(rows())),
+            Arc::new(LargeListViewArray::from_iter_primitive::<Int64Type, _, _>(rows())),
+        ];
+        let list = DataType::list_of(DataType::Int);
+        let types = [list.clone(), list.frozen(), DataType::set_of(DataType::Int)];
+        for array in &lists {
+            types.iter().for_each(|ty| check_rows(array, ty, &wanted));
+        }
+        let rows = [Some([Some(1), Some(2)]), None, Some([Some(3), Some(4)])];
+        let fixed = FixedSizeListArray::from_iter_primitive::<Int64Type, _, _>(rows, 2);
+        let fixed = Arc::new(fixed) as ArrayRef;
+        types.iter().for_each(|ty| check_rows(&fixed, ty, &["[1, 2]", "", "[3, 4]"]));
+        let too_great = [Some(vec![Some(1)]), Some(vec![Some(1 << 40)])];
+        let array = LargeListArray::from_iter_primitive::<Int64Type, _, _>(too_great);
+        let array = Arc::new(array) as ArrayRef;
+        assert!(types.iter().all(|ty| convert(&array, ty).is_err()));
+        let number = Arc::new(Int64Array::from(vec![1])) as ArrayRef;
+        let map = DataType::map_of(DataType::Int, DataType::Int);
+        assert_eq!(convert(&number, &map).unwrap_err(), "Int64 is no map");
+    }
+
+    #[test]
+    fn maps_keep_their_rows_and_both_of_their_sides() {
+        let mut maps = MapBuilder::new(None, StringBuilder::new(), Int64Builder::new());
+        for (entries, is_there) in
+            [(&[("a", 1), ("b", 2)][..], true), (&[], false), (&[], true), (&[("c", 300)], true)]
+        {
+            for (key, value) in entries {
+                maps.keys().append_value(key);
+                maps.values().append_value(*value);
+            }
+            maps.append(is_there).unwrap();
+        }
+        let maps = Arc::new(maps.finish()) as ArrayRef;
+        let map = |value| DataType::map_of(DataType::Text, value);
+        let wanted = ["{a: 1, b: 2}", "", "{}", "{c: 300}"];
+        check_rows(&maps, &map(DataType::SmallInt), &wanted);
+        check_rows(&maps, &map(DataType::Int).frozen(), &wanted);
+        assert!(convert(&maps, &map(DataType::TinyInt)).is_err(), "300 is too great");
+        assert!(convert(&maps, &DataType::map_of(DataType::Int, DataType::Int)).is_err());
+    }
+
+    #[test]
+    fn fields_are_those_of_their_place_in_a_tuple_and_of_their_name_in_a_user_type() {
+        let row = |fields: &[(&str, ScalarValue)]| {
+            let parts = fields.iter().map(|(name, value)| {
+                let field = Field::new(*name, value.data_type(), true);
+                (Arc::new(field), value.to_array().unwrap())
+            });
+            ScalarValue::Struct(Arc::new(StructArray::from(parts.collect::<Vec<_>>())))
+        };
+        let number = |number| ScalarValue::Int64(Some(number));
+        let text = || ScalarValue::from("x");
+        let fields = [("a".to_owned(), DataType::Int), ("b".to_owned(), DataType::Text)];
+        let user = DataType::User(Box::new(UserType::new("k", "u", fields)));
+        let tuple = DataType::tuple_of([DataType::Int, DataType::Text]);
+        let shown = |value: &ScalarValue, ty: &DataType| {
+            let found = scalar(value, ty)?.to_array().map_err(|error| error.to_string())?;
+            let parts = found.as_struct().columns().iter().map(|part| texts(part).join(" "));
+            Ok::<_, String>(parts.collect::<Vec<_>>().join(", "))
+        };
+        for (value, ty, wanted) in [
+            (row(&[("c0", number(5)), ("c1", text())]), &tuple, "5, x"),
+            (row(&[("b", number(5)), ("a", text())]), &tuple, "5, x"),
+            (row(&[("a", number(5)), ("b", text())]), &user, "5, x"),
+            (row(&[("b", text()), ("a", number(5))]), &user, "5, x"),
+            (row(&[("b", text())]), &user, ", x"),
+            (row(&[("a", number(5))]), &user, "5, "),
+        ] {
+            assert_eq!(shown(&value, ty).as_deref(), Ok(wanted), "{value} of {}", ty.sql_name());
+        }
+        for (value, ty, reason) in [
+            (row(&[("c0", number(5))]), &tuple, "has 2 fields, not 1"),
+            (row(&[("a", number(5)), ("b", text()), ("c", text())]), &tuple, "2 fields, not 3"),
+            (row(&[("a", number(1 << 40)), ("b", text())]), &tuple, ""),
+            (row(&[("a", number(5)), ("c", text())]), &user, "has no field 'c'"),
+            (row(&[("A", number(5))]), &user, "has no field 'A'"),
+            (row(&[("b", text()), ("a", number(1 << 40))]), &user, "field 'a': "),
+            (number(5), &tuple, "Int64 is no "),
+        ] {
+            let found = shown(&value, ty);
+            let is_told = found.as_ref().is_err_and(|error| error.contains(reason));
+            assert!(is_told, "{value}: {found:?}");
+        }
+    }
+
+    /// What a millisecond does not hold is cut off towards the past, in each unit and zone.
+    #[test]
+    fn an_instant_is_in_the_millisecond_that_it_falls_into() {
+        use ScalarValue::{
+            TimestampMicrosecond as Us, TimestampMillisecond as Ms, TimestampNanosecond as Ns,
+            TimestampSecond as S,
+        };
+        for zone in [None, Some("UTC"), Some("+02:00")] {
+            let zone: Option<Arc<str>> = zone.map(Arc::from);
+            let instant = |make: fn(Option<i64>, Option<Arc<str>>) -> ScalarValue, at: i64| {
+                make(Some(at), zone.clone())
+            };
+            for (value, wanted) in [
+                (instant(S, -1), -1_000),
+                (instant(S, 1), 1_000),
+                (instant(Ms, -1), -1),
+                (instant(Ms, 1), 1),
+                (instant(Us, -1), -1),
+                (instant(Us, -1_000), -1),
+                (instant(Us, -1_001), -2),
+                (instant(Us, 999), 0),
+                (instant(Us, 1_000), 1),
+                (instant(Ns, -1), -1),
+                (instant(Ns, -1_000_000), -1),
+                (instant(Ns, -1_000_001), -2),
+                (instant(Ns, 999_999), 0),
+                (instant(Ns, 1_999_999), 1),
+            ] {
+                let wanted = ScalarValue::TimestampMillisecond(Some(wanted), Some("UTC".into()));
+                assert_eq!(scalar(&value, &DataType::Timestamp), Ok(wanted), "{value:?}");
+                assert!(scalar(&value, &DataType::Time).is_err(), "{value:?} has a date");
+            }
+        }
     }
 }

@@ -259,3 +259,112 @@ impl ScalarUDFImpl for Guarded {
         self.inner.invoke_with_args(args)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::datatypes::IntervalMonthDayNano;
+
+    use super::*;
+
+    fn bytes(name: &str, values: &[ScalarValue], row: usize) -> Option<u64> {
+        let argument = |value: &ScalarValue| Argument::new(&ColumnarValue::Scalar(value.clone()));
+        let args: Vec<Argument> = values.iter().map(|value| argument(value).unwrap()).collect();
+        value_bytes(name, &args, row)
+    }
+
+    fn text(text: &str) -> ScalarValue {
+        ScalarValue::from(text)
+    }
+
+    fn number(number: i64) -> ScalarValue {
+        ScalarValue::Int64(Some(number))
+    }
+
+    #[test]
+    fn what_becomes_of_a_text_is_counted_before_it_is_made() {
+        let (none, no_text) = (ScalarValue::Int64(None), ScalarValue::Utf8(None));
+        for (name, args, wanted) in [
+            ("repeat", vec![text("añ"), number(3)], Some(9)),
+            ("repeat", vec![text("añ"), number(0)], Some(0)),
+            ("repeat", vec![text("añ"), number(-1)], Some(0)),
+            ("repeat", vec![text("añ"), number(i64::MAX)], Some(u64::MAX)),
+            ("repeat", vec![text("a"), none.clone()], None),
+            ("repeat", vec![no_text.clone(), number(3)], None),
+            ("repeat", vec![text("a"), ScalarValue::Int32(Some(5))], Some(5)),
+            ("repeat", vec![ScalarValue::Utf8View(Some("ab".into())), number(2)], Some(4)),
+            ("lpad", vec![text("x"), number(5)], Some(5)),
+            ("rpad", vec![text("x"), number(5)], Some(5)),
+            ("lpad", vec![text("x"), number(5), text("aé")], Some(10)),
+            ("rpad", vec![text("x"), number(5), text("€a")], Some(15)),
+            ("rpad", vec![text("x"), number(-5), text("€a")], Some(0)),
+            ("replace", vec![text("aXbX"), text("X"), text("YYY")], Some(8)),
+            ("replace", vec![text("ab"), text("X"), text("YYY")], Some(2)),
+            ("replace", vec![text("ab"), text(""), text("YY")], Some(8)),
+            // These do not grow.
+            ("replace", vec![text("aXbX"), text("X"), text("Y")], None),
+            ("replace", vec![text("aXbX"), text("bX"), text("")], None),
+            ("replace", vec![no_text, text("X"), text("YY")], None),
+            ("array_resize", vec![none.clone(), number(10)], Some(80)),
+            ("array_resize", vec![none.clone(), number(10), none.clone()], Some(10)),
+            ("array_repeat", vec![none, number(10)], Some(0)),
+        ] {
+            assert_eq!(bytes(name, &args, 0), wanted, "{name} of {args:?}");
+            // What is constant is so in each row.
+            assert_eq!(bytes(name, &args, 5), wanted, "{name} of {args:?}");
+        }
+    }
+
+    #[test]
+    fn the_values_of_a_range_are_counted_in_either_direction_and_every_unit() {
+        const DAY: i64 = 86_400_000_000_000;
+        let every = |months, days, nanoseconds| {
+            let interval = IntervalMonthDayNano::new(months, days, nanoseconds);
+            ScalarValue::IntervalMonthDayNano(Some(interval))
+        };
+        let date = |days| ScalarValue::Date32(Some(days));
+        let millis = |at| ScalarValue::TimestampMillisecond(Some(at), None);
+        for (args, wanted) in [
+            (vec![number(10)], Some(11)),
+            (vec![number(1), number(10)], Some(10)),
+            (vec![number(1), number(10), number(3)], Some(4)),
+            (vec![number(1), number(10), number(4)], Some(3)),
+            (vec![number(10), number(1), number(-3)], Some(4)),
+            (vec![number(5), number(5)], Some(1)),
+            (vec![number(1), number(10), number(0)], None),
+            (vec![number(1), number(10), ScalarValue::Int64(None)], None),
+            (vec![ScalarValue::Int64(None), number(10)], None),
+            (vec![date(-3), date(7), every(0, 1, 0)], Some(11)),
+            (vec![date(7), date(-3), every(0, -1, 0)], Some(11)),
+            // A month has 28 days at least.
+            (vec![date(0), date(280), every(1, 0, 0)], Some(11)),
+            (vec![date(0), date(290), every(1, 1, 0)], Some(11)),
+            (vec![date(0), date(1), every(0, 0, DAY / 24)], Some(25)),
+            (vec![date(0), date(1), every(0, 0, 0)], None),
+            (vec![millis(0), millis(10_000), every(0, 0, 1_000_000_000)], Some(11)),
+            (
+                vec![
+                    ScalarValue::TimestampSecond(Some(-5), None),
+                    ScalarValue::TimestampMicrosecond(Some(5_000_000), None),
+                    every(0, 0, 1_000_000_000),
+                ],
+                Some(11),
+            ),
+            (
+                vec![
+                    ScalarValue::TimestampNanosecond(Some(0), None),
+                    ScalarValue::TimestampNanosecond(Some(10), None),
+                    every(0, 0, 1),
+                ],
+                Some(11),
+            ),
+            (vec![], None),
+        ] {
+            for name in ["range", "generate_series"] {
+                let wanted = wanted.map(|values: u64| 8 * values);
+                assert_eq!(bytes(name, &args, 0), wanted, "{name} of {args:?}");
+            }
+        }
+        let all = [number(i64::MIN), number(i64::MAX)];
+        assert_eq!(bytes("range", &all, 0), Some(u64::MAX));
+    }
+}

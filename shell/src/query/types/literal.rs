@@ -239,6 +239,97 @@ mod tests {
         assert_eq!(mapped, Ok(Value::Inet([1, 2, 3, 4].into())));
     }
 
+    /// Texts up to the border of their type, in each way that they may be written.
+    #[test]
+    fn texts_are_values_up_to_the_border_of_their_type() {
+        use DataType::{
+            BigInt, Blob, Boolean, Date, Double, Float, Inet, Int, SmallInt, Text, Time, TimeUuid,
+            Timestamp, TinyInt, Uuid,
+        };
+        let uuid = |last: u8| [0, 0, 0, 0, 0, 0, 0x10, 0, 0x80, 0, 0, 0, 0, 0, 0, last];
+        for (ty, text, wanted) in [
+            (Boolean, "TRUE", Value::Boolean(true)),
+            (Boolean, " t ", Value::Boolean(true)),
+            (Boolean, "1", Value::Boolean(true)),
+            (Boolean, "False", Value::Boolean(false)),
+            (Boolean, "F", Value::Boolean(false)),
+            (Boolean, "0", Value::Boolean(false)),
+            (TinyInt, "-128", Value::TinyInt(i8::MIN)),
+            (TinyInt, " 127", Value::TinyInt(i8::MAX)),
+            (SmallInt, "-32768", Value::SmallInt(i16::MIN)),
+            (SmallInt, "32767", Value::SmallInt(i16::MAX)),
+            (Int, "-2147483648", Value::Int(i32::MIN)),
+            (Int, "2147483647 ", Value::Int(i32::MAX)),
+            (BigInt, "-9223372036854775808", Value::BigInt(i64::MIN)),
+            (BigInt, "9223372036854775807", Value::BigInt(i64::MAX)),
+            (Float, "1.5", Value::Float(1.5)),
+            (Float, "3.4e38", Value::Float(3.4e38)),
+            (Float, "Infinity", Value::Float(f32::INFINITY)),
+            (Double, "-inf", Value::Double(f64::NEG_INFINITY)),
+            (Double, "1.7e308", Value::Double(1.7e308)),
+            (Text, " a ", Value::Text(" a ".into())),
+            (Text, "", Value::Text(String::new())),
+            (Blob, "", Value::Blob(Vec::new())),
+            (Blob, "0xFF00", Value::Blob(vec![255, 0])),
+            (Blob, "\\xff", Value::Blob(vec![255])),
+            (Blob, "fF", Value::Blob(vec![255])),
+            (Date, "1969-12-31", Value::Date(-1)),
+            (Date, "1970-01-02 00:00:00", Value::Date(1)),
+            (Time, "00:00:00.000000001", Value::Time(1)),
+            (Time, "23:59:59.999999999", Value::Time(DAY_NS - 1)),
+            (Timestamp, "1969-12-31T23:59:59.999Z", Value::Timestamp(-1)),
+            (Uuid, "00000000-0000-1000-8000-000000000001", Value::Uuid(uuid(1))),
+            (TimeUuid, "00000000000010008000000000000002", Value::TimeUuid(uuid(2))),
+            (Inet, "10.0.0.1", Value::Inet([10, 0, 0, 1].into())),
+        ] {
+            assert_eq!(parse(&ty, text), Ok(wanted), "{text} of {}", ty.sql_name());
+        }
+    }
+
+    #[test]
+    fn texts_beyond_the_border_of_their_type_are_refused_with_the_reason() {
+        use DataType::{
+            BigInt, Blob, Boolean, Counter, Date, Double, Duration, Float, Inet, Int, SmallInt,
+            Time, TimeUuid, Timestamp, TinyInt, Uuid, Varint,
+        };
+        for (ty, text, reason) in [
+            (Boolean, "yes", "is no boolean"),
+            (Boolean, "", "is no boolean"),
+            (TinyInt, "-129", "is out of range for tinyint"),
+            (SmallInt, "32768", "is out of range for smallint"),
+            (SmallInt, "-32769", "is out of range for smallint"),
+            (Int, "2147483648", "is out of range for int"),
+            (Int, "-2147483649", "is out of range for int"),
+            (Int, "1.0", "is no int"),
+            (Int, "", "is no int"),
+            (BigInt, "9223372036854775808", "is out of range for bigint"),
+            (BigInt, "-9223372036854775809", "is out of range for bigint"),
+            (Float, "3.5e38", "does not fit a float"),
+            (Float, "-1e39", "does not fit a float"),
+            (Float, "x", "is no float"),
+            (Double, "1.8e308", "does not fit a double"),
+            (Double, "", "is no double"),
+            (Blob, "0xf", "is no blob"),
+            (Blob, "zz", "is no blob"),
+            (Date, "1970-13-01", "is no date"),
+            (Date, "1970-01-02 00:00:01", "has a time of day"),
+            (Time, "25:00:00", "is no time"),
+            (Time, "00:00:00.0000000001", "is finer than a nanosecond"),
+            (Timestamp, "x", "is no timestamp"),
+            (Uuid, "00000000-0000-1000-8000-00000000000", "is no uuid"),
+            (TimeUuid, "00000000-0000-4000-8000-000000000001", "is no version 1 UUID"),
+            (Inet, "10.0.0", "is no inet"),
+            (Varint, "1.5", "is no varint"),
+            (Counter, "1", "takes steps"),
+            (Duration, "1h", "is not read from text"),
+            (DataType::list_of(Int), "[1]", "is not read from text"),
+            (DataType::list_of(Int).frozen(), "[1]", "is not read from text"),
+        ] {
+            let found = parse(&ty, text);
+            assert!(found.as_ref().is_err_and(|error| error.contains(reason)), "{text}: {found:?}");
+        }
+    }
+
     #[test]
     fn decimals_keep_every_digit() {
         let ty = DataType::Decimal { precision: 5, scale: 2 };

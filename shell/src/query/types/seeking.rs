@@ -131,3 +131,38 @@ impl ScalarUDFImpl for Seeking {
         self.inner.invoke_with_args(args)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_sought_in_a_type_that_loses_no_digit_of_either() {
+        use DataType::{Decimal128 as D, Decimal256 as W, Float32, Float64, Int8, Int64, Utf8};
+        for (element, sought, wanted) in [
+            (Float64, D(2, 1), Some(Float64)),
+            (Float32, D(2, 1), Some(Float32)),
+            (Float64, W(60, 1), Some(Float64)),
+            (D(5, 2), Float32, Some(Float64)),
+            (D(5, 2), Float64, Some(Float64)),
+            (D(5, 2), D(4, 3), Some(D(6, 3))),
+            (D(4, 3), D(5, 2), Some(D(6, 3))),
+            (D(5, 2), D(3, 2), Some(D(5, 2))),
+            (D(5, 2), Int8, Some(D(5, 2))),
+            (D(4, 2), Int8, Some(D(5, 2))),
+            (D(5, 2), Int64, Some(D(22, 2))),
+            // The last that fits a width, and the first that does not.
+            (D(20, 0), D(18, 18), Some(D(38, 18))),
+            (D(21, 0), D(18, 18), Some(W(39, 18))),
+            (D(38, 0), D(38, 38), Some(W(76, 38))),
+            (W(76, 0), D(2, 1), None),
+            // DataFusion knows these.
+            (D(5, 2), D(5, 2), None),
+            (Float64, Int64, None),
+            (Int64, D(2, 1), None),
+            (D(5, 2), Utf8, None),
+        ] {
+            assert_eq!(common(&element, &sought), wanted, "{sought} in {element}");
+        }
+    }
+}

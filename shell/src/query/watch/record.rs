@@ -132,4 +132,19 @@ mod tests {
         let cut = kept(&long);
         assert!(cut.len() <= TEXT_BYTES_MAX + '…'.len_utf8() && cut.ends_with("é…"));
     }
+
+    #[test]
+    fn a_text_as_long_as_may_be_is_kept_whole_and_one_byte_more_is_cut() {
+        let text = |bytes: usize| "x".repeat(bytes);
+        for bytes in [0, 1, TEXT_BYTES_MAX - 1, TEXT_BYTES_MAX] {
+            assert_eq!(kept(&text(bytes)), text(bytes), "{bytes}");
+        }
+        let whole = text(TEXT_BYTES_MAX);
+        for more in ["x", "é", "xx"] {
+            assert_eq!(kept(&format!("{whole}{more}")), format!("{whole}…"), "{more}");
+        }
+        // A letter that stands across the end is left out.
+        let across = format!("{}é", text(TEXT_BYTES_MAX - 1));
+        assert_eq!(kept(&across), format!("{}…", text(TEXT_BYTES_MAX - 1)));
+    }
 }

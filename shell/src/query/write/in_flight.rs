@@ -82,6 +82,9 @@ impl InFlight {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+    use std::task::Poll;
+
     use futures::future::{pending, ready};
     use tidegate_engine::{
         ClusteringKey, Database, Error, Liveness, Mutation, Options, PartitionKey, Row, Value,
@@ -101,6 +104,41 @@ mod tests {
             let ended = writes.end().await;
             assert!(matches!(ended, Err(Error::Closed)), "write {failing}: {ended:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_failed_write_comes_out_while_rows_are_awaited_and_the_others_go_on() {
+        for failing in 0..4 {
+            let mut writes = InFlight::new();
+            for write in 0..4 {
+                let bytes: usize = 1 << write;
+                let ended = if write == failing { Err(Error::Closed) } else { Ok(bytes) };
+                writes.writes.push(ready(ended).boxed());
+                writes.bytes += bytes;
+            }
+            let told = writes.while_waiting_for(pending::<()>()).await;
+            assert!(matches!(told, Err(Error::Closed)), "write {failing}: {told:?}");
+            assert_eq!(writes.while_waiting_for(ready(7)).await.unwrap(), 7);
+            writes.end().await.expect("an error comes out once");
+        }
+    }
+
+    #[tokio::test]
+    async fn writes_that_end_while_rows_are_awaited_give_their_bytes_back() {
+        let mut writes = InFlight::new();
+        for write in 0..4 {
+            let ended: Result<usize> = Ok(1 << write);
+            writes.writes.push(ready(ended).boxed());
+            writes.bytes += 1 << write;
+        }
+        let mut polls = 0;
+        let late = poll_fn(move |context| {
+            polls += 1;
+            context.waker().wake_by_ref();
+            if polls < 20 { Poll::Pending } else { Poll::Ready(7) }
+        });
+        assert_eq!(writes.while_waiting_for(late).await.unwrap(), 7);
+        assert_eq!((writes.bytes, writes.writes.len()), (0, 0));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

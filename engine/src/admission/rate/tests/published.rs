@@ -160,3 +160,25 @@ fn callers_on_other_threads_are_all_judged_by_one_count() {
     assert_eq!(u64::from(counted.refused - before.refused), refused);
     assert!(refused > 99_500, "{refused}");
 }
+
+/// From a thousand operations in a second on, and from eight times the limit on.
+#[test]
+fn a_key_is_worth_a_slot_from_just_eight_times_its_limit_on() {
+    for (count, limit, is_worth_it) in [
+        (0, 0, false),
+        (999, 0, false),
+        (999, 1, false),
+        (1000, 0, true),
+        (1000, 1, true),
+        (1000, 125, true),
+        (1000, 126, false),
+        (1007, 126, false),
+        (1008, 126, true),
+        (u32::MAX, u32::MAX / 8, true),
+        // Eight times that is more than a count can say.
+        (u32::MAX, u32::MAX / 8 + 1, false),
+        (u32::MAX, u32::MAX, false),
+    ] {
+        assert_eq!(PublishedRates::is_worth_it(count, limit), is_worth_it, "{count} of {limit}");
+    }
+}

@@ -306,3 +306,102 @@ fn check_length(returned: usize, max: u32) -> Result<(), PolicyFailure> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Lru;
+
+    fn slot() -> PolicySlot {
+        PolicySlot::new(Box::new(Lru::default()), PolicyIdentity::default())
+    }
+
+    #[test]
+    fn a_policy_is_out_from_just_the_share_of_wrong_victims_that_is_too_large() {
+        for (returned, invalid, is_borne) in [
+            (255, 255, true),
+            (256, 2, true),
+            (256, 3, false),
+            (299, 3, false),
+            (300, 3, true),
+            (4095, 40, true),
+            (4095, 41, false),
+        ] {
+            let judged = slot().judge(returned, invalid);
+            let told = format!("{invalid} of {returned}: {judged:?}");
+            assert_eq!(judged.is_ok(), is_borne, "{told}");
+            let is_named = |failure: PolicyFailure| {
+                let wanted = format!("{invalid} of the last {returned} victims were invalid");
+                failure.kind == FailureKind::InvalidVictims && failure.message == wanted
+            };
+            assert!(judged.err().is_none_or(is_named), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_policy_is_out_from_just_the_share_of_empty_answers_that_is_too_large() {
+        for (requests, empty, is_borne) in
+            [(31, 31, true), (32, 3, true), (32, 4, false), (39, 4, false), (40, 4, true)]
+        {
+            // The empty ones come first; what counts is the share in the end.
+            let mut slot = slot();
+            let mut judged = Ok(());
+            for at in 0..requests {
+                judged = slot.judge(u64::from(at >= empty), 0);
+            }
+            assert_eq!(judged.is_ok(), is_borne, "{empty} of {requests}: {judged:?}");
+            if let Err(failure) = judged {
+                assert_eq!(failure.kind, FailureKind::Shortfall);
+                let wanted = format!("{empty} of the last {requests} requests brought no victim");
+                assert_eq!(failure.message, wanted);
+            }
+        }
+        // An answer of which nothing is right is as good as none.
+        let mut slot = slot();
+        assert!((1..32).all(|_| slot.judge(3, 3).is_ok()));
+        assert_eq!(slot.judge(3, 3).unwrap_err().kind, FailureKind::Shortfall);
+    }
+
+    #[test]
+    fn what_was_long_ago_is_not_held_against_a_policy_nor_does_it_excuse_it() {
+        let mut slot = slot();
+        slot.judge(VICTIMS_JUDGED_MAX, 0).unwrap();
+        slot.judge(255, 255).unwrap();
+        let failure = slot.judge(1, 0).unwrap_err();
+        assert_eq!(failure.message, "255 of the last 256 victims were invalid");
+        let mut slot = self::slot();
+        slot.judge(VICTIMS_JUDGED_MAX - 1, 0).unwrap();
+        assert!(slot.judge(1, 1).is_ok() && slot.judge(0, 0).is_ok());
+        assert_eq!(slot.counters.invalid_victims, 1);
+    }
+
+    #[test]
+    fn the_record_of_an_end_has_the_last_events_that_were_not_delivered() {
+        for (count, kept) in [(0, 0..0), (5, 0..5), (64, 0..64), (65, 1..65), (256, 192..256)] {
+            let mut slot = slot();
+            for word in 0..count {
+                slot.push(word).unwrap();
+            }
+            let failure = failure(FailureKind::Operator, "enough");
+            let record = slot.exit(failure.clone(), PolicyRole::Standby, 7);
+            assert_eq!(record.events, kept.collect::<Vec<u64>>(), "of {count}");
+            assert_eq!((record.role, record.at_ns), (PolicyRole::Standby, 7));
+            assert_eq!((record.failure, record.counters.calls), (failure, 0));
+        }
+        // A full ring is delivered before the next event comes in.
+        let mut slot = slot();
+        for word in 0..POLICY_RING_EVENTS_MAX as u64 + 3 {
+            slot.push(word).unwrap();
+        }
+        let record = slot.exit(failure(FailureKind::Operator, "enough"), PolicyRole::Active, 7);
+        assert_eq!((record.events, record.counters.events), (vec![256, 257, 258], 256));
+        for (role, word) in [
+            (PolicyRole::Active, "active"),
+            (PolicyRole::Candidate, "candidate"),
+            (PolicyRole::Standby, "standby"),
+            (PolicyRole::Shadow, "shadow"),
+        ] {
+            assert_eq!(role.as_str(), word);
+        }
+    }
+}

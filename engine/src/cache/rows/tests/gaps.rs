@@ -171,3 +171,55 @@ fn gaps_between_partitions_and_behind_the_last_are_counted_up_to_a_bound() {
     assert_eq!(world.rows.continuity(100), (known, seen), "those in partitions count, too");
     assert_eq!(world.rows.continuity(3), (1, 3));
 }
+
+/// A read that went on over known entries here and there comes to a stretch that is long enough,
+/// just where the range tombstone of the gap ends: there it is closed.
+#[test]
+fn a_read_that_goes_over_to_a_known_stretch_closes_the_tombstone_of_the_gap() {
+    let mut world = World::new(1);
+    world.pages.set_capacity_bytes(1 << 20);
+    let (key, schema) = (world.key(), world.schema.clone());
+    let row = || Row { liveness: Some(Liveness::at(1)), ..Row::default() };
+    let tombstone = |timestamp| Tombstone { timestamp, deletion_time: 1 };
+    let middle = Position::before(clustering(&schema, KEYS / 2));
+    let low = ClusteringRange { start: Position::start(), end: middle.clone() };
+    let high = ClusteringRange { start: middle, end: Position::end() };
+    // The deleted side is read from below, but for single rows; the other one is known.
+    let cases = [
+        (Direction::Forward, &low, &high, [1, 3, 5, 7]),
+        (Direction::Reversed, &high, &low, [18, 16, 14, 12]),
+    ];
+    for (direction, deleted, known, singles) in cases {
+        for of_known in [None, Some(3), Some(5), Some(7)] {
+            let what = format!("{direction:?}, the stretch deleted at {of_known:?}");
+            let rows = (0..KEYS).map(|ck| (ck, row())).collect();
+            let mut data = Data { exists: true, rows, ..Data::default() };
+            for (range, timestamp) in [(deleted, Some(5)), (known, of_known)] {
+                let Some(timestamp) = timestamp else { continue };
+                let (range, tombstone) = (range.clone(), tombstone(timestamp));
+                data.ranges.add(RangeTombstone { range, tombstone });
+            }
+            world.rows.invalidate();
+            while world.rows.free(1000) {}
+            world.replace(BTreeMap::from([(key.clone(), data)]), 3);
+            let asked = |range: ClusteringRange, direction| {
+                Asked::One(key.clone(), Slice { ranges: vec![range], direction })
+            };
+            for ck in singles {
+                let single = ClusteringRange::prefix(clustering(&schema, ck));
+                world.read_now(asked(single, Direction::Forward), &what);
+            }
+            world.read_now(asked(known.clone(), Direction::Forward), &what);
+            let (reads, hits) = (world.disk.reads.get(), world.rows.counts.borrow().row_hits);
+            world.read_now(asked(ClusteringRange::full(), direction), &what);
+            world.check();
+            assert_eq!(world.disk.reads.get(), reads + 1, "{what}: the gap is read in one go");
+            let hits = world.rows.counts.borrow().row_hits - hits;
+            assert!(hits >= KEYS as u64 / 2, "{what}: {hits} rows of the stretch from memory");
+            for again in [Direction::Forward, Direction::Reversed] {
+                world.read_now(asked(ClusteringRange::full(), again), &what);
+            }
+            assert_eq!(world.disk.reads.get(), reads + 1, "{what}: all is known");
+        }
+    }
+}

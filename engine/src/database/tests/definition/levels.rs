@@ -1,6 +1,7 @@
 //! Service levels: what the catalog takes and keeps of them.
 
 use super::*;
+use crate::access::RoleOptions;
 use crate::admission::{LevelOptions, Workload};
 use crate::config::LEVELS_MAX;
 use crate::database::shard::Shard;
@@ -95,5 +96,39 @@ async fn what_no_level_can_be_is_refused_and_changes_nothing() {
     let change = |options: &mut LevelOptions| options.shares = Some(0);
     assert!(database.alter_service_level("l1", change).await.is_err());
     assert_eq!(database.catalog().service_level("l1").unwrap().options, LevelOptions::default());
+    database.close().await.unwrap();
+}
+
+/// The names of the roles that they are attached to say nothing.
+#[tokio::test]
+async fn of_several_levels_that_a_role_has_the_first_by_its_own_name_counts() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(Options::new(directory.path())).await.unwrap();
+    for (role, level) in [("a", "z"), ("b", "m"), ("c", "m"), ("zoe", "k")] {
+        database.create_role(role, RoleOptions::default(), false).await.unwrap();
+        let set = if level == "k" { LevelOptions::default() } else { options(50, 200) };
+        database.create_service_level(level, set, true).await.unwrap();
+        database.attach_service_level(Some(level), role).await.unwrap();
+    }
+    // Where its reads queue, and who says its timeout.
+    let told = || {
+        let found = database.catalog().effective_level("zoe").unwrap();
+        let timeout = found.timeout_ms.map(|timeout| timeout.level);
+        (found.level.level, timeout.unwrap_or_default())
+    };
+    let wanted = |level: &str, timeout: &str| (level.to_owned(), timeout.to_owned());
+    assert_eq!(told(), wanted("k", ""));
+    database.grant_role("a", "zoe").await.unwrap();
+    assert_eq!(told(), wanted("z", "z"));
+    for role in ["b", "c"] {
+        database.grant_role(role, "zoe").await.unwrap();
+    }
+    assert_eq!(told(), wanted("m", "m"));
+    database.drop_service_level("m", false).await.unwrap();
+    assert_eq!(told(), wanted("z", "z"));
+    database.attach_service_level(None, "a").await.unwrap();
+    assert_eq!(told(), wanted("k", ""));
+    database.attach_service_level(None, "zoe").await.unwrap();
+    assert_eq!(database.catalog().effective_level("zoe"), None);
     database.close().await.unwrap();
 }

@@ -228,3 +228,30 @@ async fn what_was_granted_on_a_keyspace_goes_with_it_alone() {
     assert!(may("ann", &Resource::keyspace("kk")));
     database.close().await.unwrap();
 }
+
+#[tokio::test]
+async fn roles_and_tokens_have_names_that_credentials_can_carry() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open_in(&directory).await;
+    let role = |name: &str| database.create_role(name, RoleOptions::default(), false);
+    let create_token = |name: &str| database.create_token("a", name, token("d", None));
+    // Bytes count, and not letters.
+    let (full, wide) = ("x".repeat(128), "\u{e4}".repeat(64));
+    for name in ["a", "A", "a b", "a@b.c", "a/b", "\u{e4}", "'", &full, &wide] {
+        role(name).await.unwrap();
+        create_token(name).await.unwrap();
+        let again = role(name).await;
+        assert!(matches!(again, Err(Error::Exists { kind: "role", .. })), "{name}: {again:?}");
+    }
+    let (long, too_wide) = (format!("{full}x"), format!("{wide}\u{e4}"));
+    let before = database.catalog().version();
+    for name in ["", ":", "a:", ":a", "a\tb", "a\0", "a\u{7f}", "\u{85}", &long, &too_wide] {
+        for (kind, refused) in [("role", role(name).await), ("token", create_token(name).await)] {
+            let told = refused.unwrap_err().to_string();
+            assert!(told.contains(&format!("cannot name a {kind}: use 1 to 128 bytes")), "{told}");
+            assert!(told.chars().all(|c| !c.is_control()), "{told:?} goes to a terminal");
+        }
+    }
+    assert_eq!(database.catalog().version(), before);
+    database.close().await.unwrap();
+}

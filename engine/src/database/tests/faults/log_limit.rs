@@ -220,3 +220,39 @@ fn a_batch_shares_its_syncs_while_the_log_is_being_shortened() {
         database.close().await.unwrap();
     });
 }
+
+/// What a shard does about its log it does as often as the log grows long. No write waits here: a
+/// log that nobody shortens stays where it is.
+#[test]
+fn a_log_is_shortened_each_time_that_it_has_grown_long() {
+    const LONG: u64 = LIMIT as u64 / 2;
+    run(async {
+        let disk = SimulatedDisk::new(1);
+        // Memtables alone would never be flushed.
+        let database = open(disk.shared(), 1 << 30).await;
+        let t = database.create_table(definition(), false).await.unwrap();
+        let bytes = async || database.commitlog_report().await.unwrap()[0].bytes;
+        let mut at = 0;
+        for round in 1..=4 {
+            let first = at;
+            while bytes().await <= LONG {
+                database.apply(insert(&t, "a", at, 1, 1)).await.unwrap();
+                at += 1;
+                assert!(at - first < 1_000, "round {round}: the log does not grow");
+            }
+            // Whoever writes next finds it long.
+            database.apply(insert(&t, "a", at, 1, 1)).await.unwrap();
+            at += 1;
+            let mut turns = 0;
+            while bytes().await > LONG {
+                turns += 1;
+                assert!(turns < 200_000, "round {round}: nobody shortens the log");
+                tokio::task::yield_now().await;
+            }
+        }
+        let report = database.commitlog_report().await.unwrap().remove(0);
+        assert_eq!((report.slowed, report.stopped), (0, 0), "{report:?}");
+        let again = open(disk.power_cut().shared(), 1 << 30).await;
+        assert_eq!(count_rows(&again, &t, "a").await.unwrap(), at as usize);
+    });
+}

@@ -7,6 +7,7 @@ mod dropped;
 mod failing_disk;
 mod full_disk;
 mod log_limit;
+mod steps;
 mod unsynced;
 
 pub(super) use log_limit::run;

@@ -204,8 +204,10 @@ async fn the_cache_can_be_resized_and_keeps_its_size() {
     for report in database.cache_report().await.unwrap() {
         assert!(report.bytes <= 64 << 10 && report.capacity_bytes == 64 << 10, "{report:?}");
     }
-    let refused = database.set_cache_bytes(100).await.unwrap_err();
-    assert!(refused.to_string().contains("64 KiB"), "{refused}");
+    for too_few in [0, 100, (64 << 10) - 1] {
+        let refused = database.set_cache_bytes(too_few).await.unwrap_err();
+        assert!(refused.to_string().contains("64 KiB"), "{too_few}: {refused}");
+    }
     database.close().await.unwrap();
     let database = Database::open(options(directory.path())).await.unwrap();
     assert_eq!(database.cache_report().await.unwrap()[0].capacity_bytes, 64 << 10);

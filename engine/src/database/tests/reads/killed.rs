@@ -1,9 +1,11 @@
 //! Reads under way: who sees them, whose part they take, and who ends them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::*;
 use crate::admission::{LevelOptions, ReadState};
+use crate::clock::SimulatedClock;
 use crate::commitlog::Durability;
 use crate::database::Scan;
 use crate::error::Error;
@@ -96,5 +98,39 @@ async fn of_reads_on_several_shards_the_one_ends_whose_number_is_given() {
             _ => assert!(error.is_none() && rows == ROWS as usize, "shard {shard}: {error:?}"),
         }
     }
+    database.close().await.unwrap();
+}
+
+/// Whichever shards they are on.
+#[tokio::test]
+async fn reads_are_told_in_the_order_in_which_they_came() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = SimulatedClock::new(1_700_000_000_000_000);
+    let options = Options {
+        durability: Durability::None,
+        shards: Some(3),
+        clock: clock.clone(),
+        ..Options::new(directory.path())
+    };
+    let database = Database::open(options).await.unwrap();
+    let schema = database.create_table(definition(), false).await.unwrap();
+    let order = [2, 0, 1];
+    let mut reads = Vec::new();
+    for shard in order {
+        let mut names = (0..).map(|number: i32| number.to_string());
+        let pk = names.find(|pk| database.shard_of(&key(&schema, pk)) == shard).unwrap();
+        let many = (0..10_000).map(|at| insert(&schema, &pk, at, 1, 1)).collect();
+        database.apply_many(many).await.unwrap();
+        clock.advance(Duration::from_secs(1));
+        let mut read = database.scan(Scan::new(&schema).partition(key(&schema, &pk)));
+        assert!(read.next().await.unwrap().is_ok(), "its client takes no more for now");
+        reads.push(read);
+    }
+    let reports = database.reads_report().await.unwrap();
+    let told: Vec<(u32, u64)> =
+        reports.iter().map(|report| (report.shard, report.status.age_us)).collect();
+    assert_eq!(told, [(2, 2_000_000), (0, 1_000_000), (1, 0)]);
+    assert!(reports.iter().all(|report| report.service_level == "default"), "{reports:?}");
+    drop(reads);
     database.close().await.unwrap();
 }

@@ -218,6 +218,56 @@ async fn each_node_reads_and_writes_what_the_other_owns() {
     world.close().await;
 }
 
+/// Whichever node refuses its part, and wherever that stands among the writes.
+#[tokio::test]
+async fn a_write_over_both_nodes_fails_where_either_part_of_it_does() {
+    let world = open(tempfile::tempdir().unwrap(), 0, true).await;
+    let [own, other] = world.by_owner(40);
+    let (a, table) = &world.nodes[0];
+    let (b, other_table) = &world.nodes[1];
+    let fit = |pk: &str| insert(table, pk, 1, 7, 1);
+    let unfit = |pk: &str| {
+        let cells = vec![(ColumnId(2), Cell::live(1, *b"123"))];
+        let mut write = Mutation::new(table.id, key(table, pk));
+        write.rows.push((ck(table, 1), Row { cells, ..Row::default() }));
+        write
+    };
+    for (at, mut writes) in [
+        vec![unfit(&own[0]), fit(&other[0])],
+        vec![fit(&own[0]), unfit(&other[0])],
+        vec![unfit(&own[0]), unfit(&other[0])],
+        vec![fit(&own[0]), unfit(&own[1]), fit(&other[0]), fit(&other[1])],
+        vec![fit(&own[0]), fit(&own[1]), unfit(&other[0]), fit(&other[1])],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for is_reversed in [false, true] {
+            for is_grouped in [false, true] {
+                let writing = match is_grouped {
+                    true => a.apply_by_partition(writes.clone()),
+                    false => a.apply_many(writes.clone()),
+                };
+                let told = writing.await;
+                let is_told = matches!(told, Err(Error::Invalid(_)));
+                assert!(is_told, "writes {at}, reversed {is_reversed}, {is_grouped}: {told:?}");
+            }
+            writes.reverse();
+        }
+    }
+    let both = |at: usize| vec![fit(&own[at]), fit(&other[at])];
+    world.peers.are_down.store(true, Ordering::Relaxed);
+    let told = a.apply_many(both(2)).await.unwrap_err().to_string();
+    assert!(told.contains("node 1 is down"), "{told}");
+    assert_eq!(all_of(a, table, &own[2..3]).await, 1, "its own part does not need the other node");
+    a.apply_many(vec![fit(&own[3]), fit(&own[4])]).await.unwrap();
+    world.peers.are_down.store(false, Ordering::Relaxed);
+    assert_eq!(all_of(b, other_table, &other[2..3]).await, 0);
+    a.apply_many(both(2)).await.unwrap();
+    assert_eq!(all_of(b, other_table, &other[2..3]).await, 1);
+    world.close().await;
+}
+
 /// Where rings differ, rows of another node are not taken for none.
 #[tokio::test]
 async fn a_node_refuses_to_read_what_its_own_ring_gives_to_another() {
@@ -311,4 +361,73 @@ async fn what_a_node_no_longer_owns_is_seen_by_nobody() {
         assert_eq!(all(a, table).await.len(), own.len() + now_other.len());
     }
     world.close().await;
+}
+
+/// Where rings differ, nothing is written at a place where nobody would look for it.
+#[tokio::test]
+async fn a_node_refuses_to_write_what_its_own_ring_gives_to_another() {
+    let world = open(tempfile::tempdir().unwrap(), 0, true).await;
+    let [own, other] = world.by_owner(40);
+    let (b, table) = &world.nodes[1];
+    let write = |pk: &str, value| insert(table, pk, 1, value, 1);
+    let wanted = "node 'b' is asked for token";
+    for taking in [Taking::Plain(Terms::default()), Taking::Logged(Default::default())] {
+        // Nothing of its own partitions is written either.
+        for names in [[&own[0], &own[1]], [&other[0], &own[0]], [&own[0], &other[0]]] {
+            let writes = names.map(|pk| write(pk, 1)).to_vec();
+            let refused = b.apply_here(writes, taking).await.unwrap_err();
+            assert!(matches!(refused, Error::Unavailable(_)), "{taking:?}: {refused}");
+            assert!(refused.to_string().contains(wanted), "{taking:?}: {refused}");
+        }
+    }
+    let write_if = |pk: &str| {
+        let absent = RowCondition { row: Some(ck(table, 1)), condition: Condition::NotExists };
+        let write = ConditionalWrite { mutation: write(pk, 5), conditions: vec![absent] };
+        b.write_if_here(write, Terms::default())
+    };
+    let refused = write_if(&own[0]).err().unwrap().to_string();
+    assert!(refused.contains(wanted), "{refused}");
+    assert!(all(b, table).await.is_empty());
+    assert!(write_if(&other[0]).unwrap().await.unwrap().is_applied());
+    for (taking, pk, value) in [
+        (Taking::Plain(Terms::default()), &other[1], 6),
+        (Taking::Logged(Default::default()), &other[2], 7),
+    ] {
+        b.apply_here(vec![write(pk, value)], taking).await.unwrap();
+    }
+    assert_eq!(all(b, table).await, [5, 6, 7]);
+    world.close().await;
+}
+
+#[tokio::test]
+async fn nodes_are_asked_for_keys_and_tokens_and_only_where_there_is_a_ring() {
+    let world = open(tempfile::tempdir().unwrap(), 0, true).await;
+    let (b, table) = &world.nodes[1];
+    let ranges = Arc::from(vec![(Token::MIN, Token::MAX)]);
+    for partitions in [Partitions::Shard(0), Partitions::Owned { shard: 0, ranges }] {
+        let refused = b.read_here(ReadCommand { partitions, ..scan_of(table, 0) });
+        assert!(matches!(refused.err(), Some(Error::Invalid(_))), "shards are each node's own");
+    }
+    let [_, other] = world.by_owner(40);
+    b.apply(insert(table, &other[0], 1, 5, 1)).await.unwrap();
+    let partitions = Partitions::Tokens { shard: 0, min: Token::MIN, max: Token::MAX };
+    let columns = vec![ColumnId(2)];
+    let everything = ReadCommand { partitions, columns, ..scan_of(table, 0) };
+    let mut rows = 0;
+    for mut batches in b.read_here(everything).unwrap() {
+        while let Some(batch) = batches.next().await {
+            rows += batch.unwrap().num_rows();
+        }
+    }
+    assert_eq!(rows, 1, "every shard is asked");
+    world.close().await;
+    let directory = tempfile::tempdir().unwrap();
+    let alone = Database::open(Options { shards: Some(1), ..Options::new(directory.path()) });
+    let alone = alone.await.unwrap();
+    let table = alone.create_table(definition(), false).await.unwrap();
+    let tokens = (Token::MIN, Token::MAX);
+    let mut refused = alone.read_of_node(NodeId(0), tokens, scan_of(&table, 0));
+    assert!(matches!(refused.next().await, Some(Err(Error::Invalid(_)))));
+    assert!(refused.next().await.is_none(), "it is over");
+    alone.close().await.unwrap();
 }

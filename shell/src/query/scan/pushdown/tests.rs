@@ -1,10 +1,13 @@
 //! Conditions, and what is read for them.
 
+use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use datafusion::prelude::{col, lit};
 use tidegate_engine::batch::arrow_type;
 use tidegate_engine::schema::{ClusteringKey, ClusteringOrder, ColumnId, TableSchema, Value};
-use tidegate_engine::{Column, ColumnKind, DataType, TableId, TableOptions};
+use tidegate_engine::{
+    Column, ColumnKind, Comparator, Comparison, DataType, PartitionKey, TableId, TableOptions,
+};
 
 use super::*;
 
@@ -362,4 +365,147 @@ fn too_many_combinations_are_left_to_the_scan() {
     ];
     let access = decide(&table(), &filters);
     assert_eq!((access.ranges.len(), access.residual.len()), (100, 1));
+}
+
+#[test]
+fn lists_of_one_column_share_values_and_bounds_take_values_off_them() {
+    let pk = || col("pk").eq(lit(1)).and(col("qk").eq(lit("x")));
+    let among = |name: &str, values: &[i32]| {
+        col(name).in_list(values.iter().map(|value| lit(*value)).collect(), false)
+    };
+    for (filters, ranges, rows) in [
+        (vec![among("a", &[1, 2, 3]), among("a", &[4, 3, 2])], "[2] [3]", None),
+        (vec![among("a", &[1, 2]), among("a", &[2, 3]), among("a", &[3, 1])], "", None),
+        (vec![among("a", &[2, 2, 1, 2])], "[1] [2]", None),
+        (vec![among("a", &[1, 5, 9]), col("a").gt(lit(5))], "[9]", None),
+        (vec![col("a").gt_eq(lit(5)), among("a", &[1, 5, 9])], "[5] [9]", None),
+        (vec![among("a", &[1, 5, 9]), col("a").lt(lit(5))], "[1]", None),
+        (vec![among("a", &[1, 5, 9]), col("a").lt_eq(lit(5))], "[1] [5]", None),
+        (vec![among("a", &[1, 5]), lit(5).lt_eq(col("a")), col("b").eq(lit(7))], "[5, 7]", Some(1)),
+        (
+            vec![among("a", &[1, 5]), among("b", &[6, 7]), col("b").gt(lit(6))],
+            "[1, 7] [5, 7]",
+            Some(2),
+        ),
+        (vec![among("a", &[1, 5]), col("b").lt(lit(6)), col("a").gt(lit(1))], "(5, 6..5]", None),
+    ] {
+        let access = decide(&table(), &[vec![pk()], filters.clone()].concat());
+        let found = crate::query::scan::slices_text(&table(), &access.ranges);
+        assert_eq!(found, ranges, "{filters:?}");
+        assert!(access.residual.is_empty(), "{filters:?} leave {:?}", access.residual);
+        if !ranges.is_empty() {
+            assert_eq!(access.rows.map(|rows| rows.len()), rows, "{filters:?}");
+        }
+    }
+    // So do those of partition keys.
+    let keys = [among("pk", &[1, 2, 3]), among("pk", &[5, 3, 2]), col("qk").eq(lit("x"))];
+    assert_eq!(decided(&keys), (Some(2), "[..]".to_owned(), 0));
+}
+
+#[test]
+fn what_always_holds_says_nothing_and_what_never_does_leaves_nothing() {
+    let none = || lit(ScalarValue::Boolean(None));
+    let pk = || col("pk").eq(lit(1)).and(col("qk").eq(lit("x")));
+    let five = || col("a").eq(lit(5));
+    for (filter, ranges) in [
+        (five().and(lit(true)), "[5]"),
+        (lit(true).and(five()), "[5]"),
+        // An alternative that never holds adds nothing, on either side.
+        (five().or(lit(false)), "[5]"),
+        (lit(false).or(five()), "[5]"),
+        (five().or(none()), "[5]"),
+        (none().or(five()), "[5]"),
+        (five().or(none()).or(col("a").eq(lit(2))), "[2] [5]"),
+    ] {
+        let (keys, found, residual) = decided(&[pk(), filter.clone()]);
+        assert_eq!((keys, found.as_str(), residual), (Some(1), ranges, 0), "{filter}");
+    }
+    for filter in [lit(false), none(), col("a").eq(lit(ScalarValue::Int32(None)))] {
+        for filters in
+            [vec![pk(), filter.clone()], vec![filter.clone(), pk()], vec![filter.clone()]]
+        {
+            let access = decide(&table(), &filters);
+            assert!(access.is_empty() && access.rows == Some(Vec::new()), "{filters:?}");
+        }
+    }
+    for operator in [Operator::Lt, Operator::LtEq, Operator::Gt, Operator::GtEq] {
+        let null = Box::new(lit(ScalarValue::Int32(None)));
+        let bounded = Expr::BinaryExpr(BinaryExpr::new(Box::new(col("a")), operator, null));
+        assert!(decide(&table(), &[pk(), bounded]).is_empty(), "{operator}");
+    }
+    // All alternatives of which none holds, and one that always does.
+    assert_eq!(decided(&[pk(), five().or(lit(true))]), (Some(1), "[..]".to_owned(), 1));
+}
+
+#[test]
+fn partitions_are_looked_for_under_each_key_that_whoever_wrote_them_may_have_given() {
+    let partition = |ty: DataType| {
+        let mut table = table();
+        table.columns.remove(1);
+        table.columns[0].ty = ty;
+        table
+    };
+    let count = |table: &TableSchema, value: ScalarValue, whose: Keys| {
+        let access = decide_for(table, &[col("pk").eq(lit(value))], whose);
+        assert!(access.residual.is_empty(), "{whose:?}");
+        access.keys.map(|keys| keys.len())
+    };
+    let decimal = partition(DataType::Decimal { precision: 9, scale: 2 });
+    for (unscaled, foreign) in [(150, 37), (123, 36), (0, 39)] {
+        let value = || ScalarValue::Decimal128(Some(unscaled), 9, 2);
+        assert_eq!(count(&decimal, value(), Keys::Own), Some(1), "{unscaled}");
+        assert_eq!(count(&decimal, value(), Keys::Named), Some(1), "{unscaled}");
+        assert_eq!(count(&decimal, value(), Keys::Foreign), Some(foreign), "{unscaled}");
+    }
+    for (ty, zero, one) in [
+        (DataType::Double, ScalarValue::Float64(Some(-0.0)), ScalarValue::Float64(Some(1.0))),
+        (DataType::Float, ScalarValue::Float32(Some(0.0)), ScalarValue::Float32(Some(1.0))),
+    ] {
+        let table = partition(ty);
+        for (whose, zeros) in [(Keys::Own, 2), (Keys::Foreign, 2), (Keys::Named, 1)] {
+            assert_eq!(count(&table, zero.clone(), whose), Some(zeros), "{whose:?}");
+            assert_eq!(count(&table, one.clone(), whose), Some(1), "{whose:?}");
+        }
+        let named = [col("pk").eq(lit(zero.clone()))];
+        let access = decide_for(&table, &named, Keys::Named);
+        let value = match zero {
+            ScalarValue::Float32(_) => Value::Float(0.0),
+            _ => Value::Double(-0.0),
+        };
+        let key = PartitionKey::from_values(&table, &[value]).unwrap();
+        assert_eq!(access.keys, Some(vec![key]), "it is the one that is named");
+    }
+}
+
+#[test]
+fn conditions_on_regular_columns_are_told_to_shards_as_they_are_meant() {
+    let table = table();
+    let v = table.find("v").unwrap().0;
+    let seven = || Value::Int(7);
+    for (operator, comparator, turned) in [
+        (Operator::Eq, Comparator::Equal(Some(seven())), Comparator::Equal(Some(seven()))),
+        (Operator::Lt, Comparator::Less(seven()), Comparator::Greater(seven())),
+        (Operator::LtEq, Comparator::LessOrEqual(seven()), Comparator::GreaterOrEqual(seven())),
+        (Operator::Gt, Comparator::Greater(seven()), Comparator::Less(seven())),
+        (Operator::GtEq, Comparator::GreaterOrEqual(seven()), Comparator::LessOrEqual(seven())),
+    ] {
+        let compare = |left: Expr, right: Expr| {
+            let condition = BinaryExpr::new(Box::new(left), operator, Box::new(right));
+            comparisons(&table, &[Expr::BinaryExpr(condition)])
+        };
+        let wanted = [Comparison { column: v, comparator }];
+        assert_eq!(compare(col("v"), lit(7)), wanted, "{operator}");
+        let wanted = [Comparison { column: v, comparator: turned }];
+        assert_eq!(compare(lit(7), col("v")), wanted, "{operator}");
+        // Keys are told otherwise, and what is of another type or of two columns nobody judges.
+        assert!(compare(col("a"), lit(7)).is_empty() && compare(col("pk"), lit(7)).is_empty());
+        assert!(compare(col("v"), lit(7_i64)).is_empty() && compare(col("v"), col("a")).is_empty());
+        assert!(compare(lit(7), lit(7)).is_empty(), "{operator}");
+    }
+    let two = col("v").gt(lit(1)).and(col("v").lt(lit(9)).and(col("b").eq(col("v"))));
+    let found: Vec<Comparator> =
+        comparisons(&table, &[two]).into_iter().map(|one| one.comparator).collect();
+    assert_eq!(found, [Comparator::Greater(Value::Int(1)), Comparator::Less(Value::Int(9))]);
+    let either = col("v").gt(lit(1)).or(col("v").lt(lit(0)));
+    assert!(comparisons(&table, &[either, col("v").not_eq(lit(1))]).is_empty());
 }

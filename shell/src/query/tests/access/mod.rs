@@ -1,6 +1,8 @@
 //! Roles as statements make them, and what sessions of roles may do.
 
+mod doors;
 mod reading_system;
+mod roles;
 mod view;
 
 use tidegate_engine::{Permission, Resource};

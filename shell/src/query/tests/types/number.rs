@@ -458,3 +458,52 @@ async fn a_sum_of_nothing_but_null_is_null() {
         assert_eq!(world.column(query).await, [""], "{query}");
     }
 }
+
+/// A join makes a group of the rows that a frame has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_spread_of_a_moving_frame_is_that_of_a_group_of_its_rows() {
+    let world = World::new().await;
+    world.run("CREATE TABLE q (k int PRIMARY KEY, x double, y double)").await;
+    world
+        .run(
+            "INSERT INTO q VALUES (1, 1e17, 3), (2, 1, 1), (3, 3, 5), (4, 4, 2), (5, 2, 7), \
+             (6, 6, NULL), (7, 8, 9), (8, 5, 4)",
+        )
+        .await;
+    let frame = "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW";
+    let finite = |text: &String| text.parse::<f64>().ok().filter(|number| number.is_finite());
+    for (function, columns) in [
+        ("var_samp", &["x"][..]),
+        ("var_pop", &["y"]),
+        ("stddev", &["y"]),
+        ("stddev_pop", &["x"]),
+        ("covar_samp", &["y", "x"]),
+        ("covar_pop", &["x", "y"]),
+        ("corr", &["y", "x"]),
+        ("regr_slope", &["y", "x"]),
+        ("regr_intercept", &["y", "x"]),
+        ("regr_r2", &["y", "x"]),
+        ("regr_avgx", &["y", "x"]),
+        ("regr_avgy", &["y", "x"]),
+        ("regr_sxx", &["y", "x"]),
+        ("regr_syy", &["y", "x"]),
+        ("regr_sxy", &["y", "x"]),
+    ] {
+        let call = |table: &str| {
+            let columns: Vec<String> =
+                columns.iter().map(|column| format!("{table}.{column}")).collect();
+            format!("{function}({})", columns.join(", "))
+        };
+        let moving = format!("{} OVER (ORDER BY a.k {frame}) FROM q a", call("a"));
+        let found = world.column(&format!("SELECT {moving} ORDER BY a.k")).await;
+        let grouped = format!("{} FROM q a JOIN q b ON b.k BETWEEN a.k - 1 AND a.k", call("b"));
+        let wanted = world.column(&format!("SELECT {grouped} GROUP BY a.k ORDER BY a.k")).await;
+        assert_eq!((found.len(), wanted.len()), (8, 8), "{function}");
+        let is_alike = |(found, wanted): (&String, &String)| match (finite(found), finite(wanted)) {
+            (Some(found), Some(wanted)) => (found - wanted).abs() <= wanted.abs().max(1.0) * 1e-9,
+            (found, wanted) => found == wanted,
+        };
+        assert!(found.iter().zip(&wanted).all(is_alike), "{function}: {found:?} {wanted:?}");
+        assert!(found.iter().filter_map(finite).count() >= 5, "{function}: {found:?}");
+    }
+}

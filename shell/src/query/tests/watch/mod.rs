@@ -3,6 +3,7 @@
 mod explain;
 mod slow;
 mod summarize;
+mod system;
 mod tracing;
 
 use super::World;

@@ -99,3 +99,38 @@ async fn the_counters_of_a_slow_statement_are_those_of_its_trace_in_the_units_th
     });
     assert_eq!(world.column(&text).await, [wanted.join(" ")]);
 }
+
+/// Who asks why something was slow has to see that it failed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_statement_is_kept_with_its_error_and_a_quick_one_that_fails_is_not() {
+    let (world, clock) = timed().await;
+    let page = "SELECT ck FROM t WHERE pk = 1";
+    world.run("SET tidegate.slow_query_ms = 100").await;
+    world.run("SET tidegate.result_max_bytes = 1").await;
+    let mut told = String::new();
+    for ms in [99, 100] {
+        let outcome = world.run(page).await;
+        clock.advance(Duration::from_millis(ms));
+        told = outcome.collect().await.unwrap_err().to_string();
+        assert!(told.contains("1 is most"), "{told}");
+    }
+    world.run("SET tidegate.result_max_bytes = 0").await;
+    run_for(&world, &clock, page, 250).await;
+    let kept = async |column: &str| {
+        let query = format!("SELECT {column} FROM system.slow_queries ORDER BY number");
+        world.column(&query).await
+    };
+    assert_eq!(kept("duration_us").await, ["100000", "250000"]);
+    assert_eq!(kept("coalesce(error, 'none')").await, [told, "none".to_owned()]);
+    assert_eq!(kept("statement").await, [page, page]);
+    // The numbers of traces and of slow statements are one row of numbers.
+    world.run("TRACING COMPACT").await;
+    world.column(page).await;
+    run_for(&world, &clock, page, 300).await;
+    let trace = world.session.take_trace().expect("it is traced as well");
+    world.run("TRACING OFF").await;
+    run_for(&world, &clock, page, 300).await;
+    let first = trace.number - 3;
+    let numbers = [first, first + 1, trace.number, trace.number + 1].map(|n| n.to_string());
+    assert_eq!(kept("number").await, numbers);
+}

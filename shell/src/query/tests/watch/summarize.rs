@@ -73,3 +73,43 @@ async fn queries_are_summarized_and_explained() {
     let error = world.error("SUMMARIZE nowhere").await;
     assert!(error.to_string().contains("nowhere") && error.span.is_some(), "{error}");
 }
+
+/// Of whole numbers from 0 to 100, and of what has fewer figures.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_figure_of_a_column_stands_under_its_own_name() {
+    let world = World::new().await;
+    world.run("CREATE TABLE f (n int PRIMARY KEY, day date, m decimal(9, 2), b blob)").await;
+    world
+        .run(
+            "INSERT INTO f (n, m) SELECT value, CAST(value / 4.0 AS decimal(9, 2)) \
+             FROM generate_series(0, 100) AS s(value)",
+        )
+        .await;
+    world.run("INSERT INTO f (n, day, b) VALUES (0, '2020-02-29', X'01')").await;
+    world.run("INSERT INTO f (n, day) VALUES (1, '1969-12-31')").await;
+    let shown = world.rows("SUMMARIZE f").await;
+    // A cell for each of the columns, also where it is empty.
+    let cells = |name: &str| -> Vec<String> {
+        let line = shown.lines().find(|line| line.starts_with(&format!("| {name} ")));
+        let line = line.unwrap_or_else(|| panic!("no {name}: {shown}"));
+        line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
+    };
+    let near = |text: &str, wanted: f64| {
+        let found: f64 = text.parse().unwrap_or_else(|_| panic!("'{text}': {shown}"));
+        assert!((found - wanted).abs() <= wanted / 20.0, "{found}, not {wanted}: {shown}");
+    };
+    for (name, scale, [least, most]) in [("n", 1.0, ["0", "100"]), ("m", 4.0, ["0.00", "25.00"])] {
+        let cells = cells(name);
+        assert_eq!(cells[2..4], [least, most], "{shown}");
+        near(&cells[4], 101.0);
+        // The mean, the spread and the quartiles.
+        for (cell, wanted) in cells[5..10].iter().zip([50.0, 29.3, 25.0, 50.0, 75.0]) {
+            near(cell, wanted / scale);
+        }
+        assert_eq!(cells[10..], ["101", "0.0"], "{shown}");
+    }
+    let day = cells("day");
+    assert_eq!(day[2..5], ["1969-12-31", "2020-02-29", "2"], "{shown}");
+    assert_eq!(day[5..], ["", "", "", "", "", "101", "98.02"], "{shown}");
+    assert_eq!(cells("b")[2..], ["", "", "", "", "", "", "", "", "101", "99.01"], "{shown}");
+}

@@ -251,3 +251,21 @@ async fn a_time_to_live_that_cannot_be_kept_is_refused() {
     assert!(error.message.contains("2038-01-19"), "{error}");
     assert!(world.column("SELECT pk FROM t").await.is_empty());
 }
+
+/// The end of a list is behind all that was added before, whatever time a write has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_added_to_a_list_comes_last_or_first_whatever_its_time_is() {
+    let world = table().await;
+    let later = 4_000_000_000_000_000_i64;
+    for (using, change) in [
+        (String::new(), "l = l + [1, 2]"),
+        ("USING TIMESTAMP 1".to_owned(), "l = l + [3]"),
+        ("USING TIMESTAMP 1".to_owned(), "l = [0] + l"),
+        (format!("USING TIMESTAMP {later}"), "l = l + [4]"),
+        (format!("USING TIMESTAMP {}", later + 1), "l = l + [5]"),
+        (format!("USING TIMESTAMP {later}"), "l = [-1] + l"),
+    ] {
+        world.run(&format!("UPDATE t {using} SET {change} WHERE pk = 1")).await;
+    }
+    assert_eq!(world.column("SELECT l FROM t WHERE pk = 1").await, ["[-1, 0, 1, 2, 3, 4, 5]"]);
+}

@@ -154,3 +154,17 @@ async fn what_statements_of_a_batch_write_expires_as_each_says() {
         );
     }
 }
+
+/// Whichever statement says it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_with_a_condition_takes_no_timestamp_of_any_of_its_statements() {
+    let world = table().await;
+    let condition = "INSERT INTO t (pk, ck, v) VALUES (1, 1, 1) IF NOT EXISTS;";
+    let dated = "INSERT INTO t (pk, ck, v) VALUES (1, 2, 1) USING TIMESTAMP 5;";
+    for (first, second) in [(condition, dated), (dated, condition)] {
+        let error = world.error(&format!("BEGIN BATCH {first} {second} APPLY BATCH")).await;
+        assert_eq!(error.kind, ErrorKind::Invalid);
+        assert!(error.message.contains("with IF takes no USING TIMESTAMP"), "{error}");
+    }
+    assert_eq!(world.column("SELECT count(*) FROM t").await, ["0"]);
+}

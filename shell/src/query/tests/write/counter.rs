@@ -119,6 +119,21 @@ async fn what_does_not_count_is_refused_with_help() {
             "no TTL",
         ),
         ("UPDATE hits SET views = views + 1 WHERE site = 'a' AND day = 1 IF EXISTS", "no IF"),
+        (
+            "BEGIN COUNTER BATCH UPDATE hits USING TTL 5 SET views = views + 1 \
+             WHERE site = 'a' AND day = 1; APPLY BATCH",
+            "no TTL",
+        ),
+        (
+            "BEGIN COUNTER BATCH UPDATE hits USING TIMESTAMP 5 SET views = views + 1 \
+             WHERE site = 'a' AND day = 1; APPLY BATCH",
+            "no TTL",
+        ),
+        (
+            "BEGIN COUNTER BATCH UPDATE hits SET views = views + 1 \
+             WHERE site = 'a' AND day = 1 IF EXISTS; APPLY BATCH",
+            "no IF",
+        ),
         ("UPDATE t SET v = v + 1 WHERE pk = 1", "not a constant"),
         ("DELETE views FROM hits WHERE site = 'a' AND day = 1", "by itself"),
         (

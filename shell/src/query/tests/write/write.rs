@@ -430,3 +430,36 @@ async fn a_selected_row_that_cannot_be_written_is_named_by_its_number() {
         world.run("TRUNCATE t").await;
     }
 }
+
+/// A shard may refuse a write when its statement has no more rows to send. What is acknowledged is
+/// there all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_insert_whose_last_write_is_refused_says_so() {
+    let world = table().await;
+    let limit = "{'max_writes_per_second': 1}";
+    world
+        .run(&format!(
+            "CREATE TABLE u (pk int, a int, PRIMARY KEY (pk, a)) \
+             WITH per_partition_rate_limit = {limit}"
+        ))
+        .await;
+    for (pk, rows) in [
+        (1, "SELECT 1, {a} + b FROM t WHERE pk = 1 AND a = 1 AND b < 3"),
+        (2, "VALUES (2, {a} + 1), (2, {a} + 1 + 1)"),
+    ] {
+        let (mut acknowledged, mut refused) = (Vec::new(), None);
+        for a in (0..400).step_by(4) {
+            let text = format!("INSERT INTO u (pk, a) {}", rows.replace("{a}", &a.to_string()));
+            match world.try_run(&text).await {
+                Ok(_) => acknowledged.extend([a + 1, a + 2].map(|a| a.to_string())),
+                Err(error) => _ = refused.get_or_insert(error),
+            }
+        }
+        let refused = refused.expect("100 statements are more writes than one a second");
+        assert_eq!(refused.kind, ErrorKind::Overloaded, "{rows}");
+        assert!(refused.message.contains("too many writes"), "{rows}: {refused}");
+        let there = world.column(&format!("SELECT a FROM u WHERE pk = {pk}")).await;
+        let lost: Vec<&String> = acknowledged.iter().filter(|a| !there.contains(a)).collect();
+        assert!(lost.is_empty(), "{rows}: {lost:?} were acknowledged");
+    }
+}

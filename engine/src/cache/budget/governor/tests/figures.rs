@@ -77,3 +77,23 @@ fn a_policy_in_charge_is_counted_from_then_on() {
     assert_eq!(counted(&harness), 0);
     play(&mut harness);
 }
+
+#[test]
+fn the_last_sixteen_ends_are_on_record_and_the_oldest_goes_first() {
+    let mut harness = Harness::with(10, Lru::default());
+    for number in 0..20_u64 {
+        harness.governor.tick(number * 1_000_000);
+        harness.replace(Lru::default(), &format!("policy {number}"));
+        let message = format!("end {number}");
+        harness.governor.detach(policy_slot::failure(FailureKind::Trap, message));
+        let status = harness.governor.status();
+        assert_eq!(status.state, PolicyState::Failed);
+        assert_eq!(status.identity.name, format!("policy {number}"), "who failed last");
+        let told: Vec<_> = status.failures.iter().map(|record| &*record.failure.message).collect();
+        let wanted: Vec<String> =
+            (0..=number).rev().take(16).map(|end| format!("end {end}")).collect();
+        assert!(told.iter().rev().eq(wanted.iter()), "{told:?}");
+        let last = status.failures.last().unwrap();
+        assert_eq!((last.at_ns, last.role), (number * 1_000_000, PolicyRole::Active));
+    }
+}
