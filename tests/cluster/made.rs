@@ -94,3 +94,44 @@ fn an_ingest_makes_and_replaces_its_table_on_all_nodes() {
         }
     });
 }
+
+/// One node lacks a right that the other one knows of.
+#[test]
+fn a_table_that_another_node_cannot_make_is_on_none() {
+    let cluster = Cluster::start(2);
+    threads().block_on(async {
+        let mut client = cluster.client(0).await;
+        for text in [
+            "CREATE TABLE t (k int PRIMARY KEY, v int)",
+            "INSERT INTO t SELECT g, g FROM generate_series(1, 20) AS s(g)",
+            "CREATE ROLE ann WITH PASSWORD = 'a'",
+            "GRANT SELECT ON t TO ann",
+            "SET tidegate.this_node_alone = true",
+            "GRANT CREATE ON KEYSPACE default TO ann",
+            "SET tidegate.this_node_alone = false",
+        ] {
+            run(&mut client, text).await;
+        }
+        // One call: the next one needs a name.
+        let root = "CREATE ROLE root WITH PASSWORD = 'r' AND SUPERUSER = true AND LOGIN = true";
+        client.execute_update(root.to_owned(), None).await.unwrap();
+        client.handshake("root", "r").await.unwrap();
+        run(&mut client, "ALTER ROLE ann WITH LOGIN = true").await;
+        let mut ann = cluster.client(0).await;
+        ann.handshake("ann", "a").await.unwrap();
+        let make = "CREATE TABLE w (PRIMARY KEY (k)) AS SELECT k, v FROM t";
+        let error = refused(&mut ann, make).await;
+        assert!(error.contains("table default.w is not made"), "{error}");
+        assert!(error.contains("node 'b'"), "{error}");
+        for place in 0..2 {
+            let mut client = cluster.client(place).await;
+            client.handshake("root", "r").await.unwrap();
+            let error = refused(&mut client, "SELECT * FROM w").await;
+            assert!(error.contains("does not exist"), "{error}");
+        }
+        // Definitions are alike, so the next one is made.
+        run(&mut client, "GRANT CREATE ON KEYSPACE default TO ann").await;
+        run(&mut ann, make).await;
+        assert_eq!(run(&mut ann, "SELECT count(*) FROM w").await, ["20|"]);
+    });
+}

@@ -83,6 +83,25 @@ impl Defining<'_> {
         keyspace: &str,
         role: Option<&str>,
     ) -> Result<()> {
+        let failed = self.failed_elsewhere(text, keyspace, role).await;
+        match failed.is_empty() {
+            true => Ok(()),
+            false => Err(Error::Unavailable(format!(
+                "{} has run the statement, but not all others did: {}; SET \
+                 tidegate.this_node_alone = true there, and run it again",
+                self.cluster.nodes()[self.cluster.own().0 as usize].0,
+                failed.join("; ")
+            ))),
+        }
+    }
+
+    /// As [`Defining::run_elsewhere`]; what each of those said that did not run it.
+    pub(crate) async fn failed_elsewhere(
+        &self,
+        text: &str,
+        keyspace: &str,
+        role: Option<&str>,
+    ) -> Vec<String> {
         let own = self.cluster.own();
         let others = self.cluster.all().filter(|node| *node != own);
         let (keyspace, role) = (keyspace.to_owned(), role.map(str::to_owned));
@@ -98,21 +117,8 @@ impl Defining<'_> {
             }
             last
         };
-        let failed: Vec<String> = join_all(others.map(run))
-            .await
-            .into_iter()
-            .flatten()
-            .map(|error| error.to_string())
-            .collect();
-        match failed.is_empty() {
-            true => Ok(()),
-            false => Err(Error::Unavailable(format!(
-                "{} has run the statement, but not all others did: {}; SET \
-                 tidegate.this_node_alone = true there, and run it again",
-                self.cluster.nodes()[own.0 as usize].0,
-                failed.join("; ")
-            ))),
-        }
+        let ended = join_all(others.map(run)).await;
+        ended.into_iter().flatten().map(|error| error.to_string()).collect()
     }
 
     /// Gives the leases back. One that cannot be given back ends by itself.

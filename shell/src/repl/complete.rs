@@ -267,7 +267,9 @@ fn mentioned<'a>(statement: &str, names: &'a Names) -> Vec<&'a SchemaRef> {
         .filter_map(|token| match token.kind {
             TokenKind::Word => Some(statement[token.range].to_ascii_lowercase()),
             TokenKind::QuotedIdentifier => {
-                Some(statement[token.range].trim_matches('"').replace("\"\"", "\""))
+                let name = &statement[token.range];
+                let name = name.strip_prefix('"').unwrap_or(name);
+                Some(name.strip_suffix('"').unwrap_or(name).replace("\"\"", "\""))
             }
             _ => None,
         })

@@ -106,10 +106,14 @@ fn allow(session: &FlightSession, command: &CommandStatementIngest) -> Result<()
     session.query.allow(&needs).map_err(|error| status(&error))
 }
 
-/// Makes a table on all nodes, whose maker may do everything with it.
-async fn make(session: &FlightSession, schema: TableSchema) -> Result<SchemaRef, Status> {
-    let made = session.query.make_table_everywhere(schema, false).await;
-    made.map(|(made, _)| made).map_err(|error| status(&error))
+/// Makes a table on all nodes, in the place of the one before where there is one. Its maker may do
+/// everything with it.
+async fn make(
+    session: &FlightSession,
+    schema: TableSchema,
+    before: Option<SchemaRef>,
+) -> Result<SchemaRef, Status> {
+    session.query.make_for_ingest(schema, before).await.map_err(|error| status(&error))
 }
 
 /// Whether a table is there that is to go.
@@ -176,9 +180,7 @@ async fn open_table(
             TableExistsOption::Replace => {
                 // The new table is checked before the old one goes.
                 let schema = new_table(session, command, keyspace.clone(), rows, Some(&table))?;
-                let dropped = session.query.definer().drop_table(&table).await;
-                dropped.map_err(|error| status(&error))?;
-                return make(session, schema).await;
+                return make(session, schema, Some(table)).await;
             }
             TableExistsOption::Fail | TableExistsOption::Unspecified => {
                 return Err(Status::already_exists(format!(
@@ -196,7 +198,7 @@ async fn open_table(
     }
     let dropped = session.dropped(&keyspace, &command.table);
     let schema = new_table(session, command, keyspace, rows, dropped.as_deref())?;
-    make(session, schema).await
+    make(session, schema, None).await
 }
 
 /// Turns rows into what is written; `before` rows of the ingest came earlier.

@@ -3,15 +3,21 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_engine::{Database, Resource, SchemaRef, TableSchema};
 use tokio::runtime::Handle;
 
 use crate::cluster::Cluster;
-use crate::query::error::{QueryError, Result};
+use crate::query::access::AuditEvent;
+use crate::query::error::{ErrorKind, QueryError, Result};
 use crate::query::session::Session;
 use crate::query::statements::definition_text as text;
 use crate::text::named;
+
+/// How often a table that is given up is tried to be dropped while somebody else defines.
+const DROP_TRIES: u32 = 5;
+const DROP_PAUSE: Duration = Duration::from_secs(1);
 
 /// Makes changes here, and has the other nodes make them with the rights of the same role.
 #[derive(Clone)]
@@ -48,24 +54,132 @@ impl Definer {
         made
     }
 
-    /// Drops a table, unless another one has its name by now.
+    /// Makes a table on all nodes, in the place of the one before where there is one. Where a node
+    /// cannot make it, the others drop it again. It goes on to its end, whoever waits for it.
+    ///
+    /// Errors: `Exists`, `Invalid`, `NotFound`, `Io`; `Unavailable` naming the nodes that did not
+    /// make it.
+    async fn make(self, schema: TableSchema, before: Option<SchemaRef>) -> Result<SchemaRef> {
+        to_its_end(async move { self.make_now(schema, before).await }).await
+    }
+
+    async fn make_now(&self, schema: TableSchema, before: Option<SchemaRef>) -> Result<SchemaRef> {
+        let here = self.make_here(schema, before.as_deref());
+        let Some(cluster) = &self.cluster else { return here.await };
+        let defining = cluster.begin_defining().await?;
+        let table = match here.await {
+            Ok(table) => table,
+            Err(error) => {
+                defining.end().await;
+                return Err(error);
+            }
+        };
+        let (drop, role) = (dropping(&table), self.role.as_deref());
+        let mut failed = Vec::new();
+        if before.is_some() {
+            failed = defining.failed_elsewhere(&drop, &self.keyspace, role).await;
+        }
+        if failed.is_empty() {
+            let text = text::table(&table);
+            failed = defining.failed_elsewhere(&text, &self.keyspace, role).await;
+        }
+        if failed.is_empty() {
+            defining.end().await;
+            return Ok(table);
+        }
+        // Those that have made it lose it again: definitions have to be alike.
+        let dropped = self.database.drop_table(&table.keyspace, &table.name, true).await;
+        let kept = defining.failed_elsewhere(&drop, &self.keyspace, role).await;
+        defining.end().await;
+        let (name, failed) = (table.full_name(), failed.join("; "));
+        let message =
+            format!("table {name} is not made, for not all nodes could make it: {failed}");
+        let error = QueryError::new(ErrorKind::Unavailable, message);
+        Err(match dropped.is_ok() && kept.is_empty() {
+            true => error,
+            false => error.with_help(
+                "look at each node with SHOW TABLES, and drop it where it is left, with SET \
+                 tidegate.this_node_alone = true",
+            ),
+        })
+    }
+
+    async fn make_here(
+        &self,
+        schema: TableSchema,
+        before: Option<&TableSchema>,
+    ) -> Result<SchemaRef> {
+        if let Some(before) = before {
+            self.drop_here(before).await?;
+        }
+        let table = self.database.create_table(schema, false).await?;
+        if let Err(error) = self.hand_over(&table).await {
+            self.drop_here(&table).await?;
+            return Err(error);
+        }
+        Ok(table)
+    }
+
+    /// Its maker may do everything with a table.
+    async fn hand_over(&self, table: &TableSchema) -> Result<()> {
+        let Some(role) = &self.role else { return Ok(()) };
+        let resource = Resource::table(&table.keyspace, &table.name);
+        // A superuser needs no right.
+        if !self.database.catalog().roles().is_superuser(role) {
+            self.database.grant(resource.permissions(), &resource, role).await?;
+        }
+        Ok(())
+    }
+
+    /// Drops a table of this node, unless another one has its name by now; whether none has.
+    async fn drop_here(&self, table: &TableSchema) -> Result<bool> {
+        let TableSchema { keyspace, name, .. } = table;
+        let now = self.database.catalog().table(keyspace, name).map(|table| table.id);
+        let may_go = now.is_none_or(|now| now == table.id);
+        if may_go {
+            self.database.drop_table(keyspace, name, true).await?;
+        }
+        Ok(may_go)
+    }
+
+    /// Drops a table on all nodes, unless another one has its name by now. It goes on to its end,
+    /// and tries again where somebody else defines.
     ///
     /// Errors: as of [`Definer::define`]; `Io`.
-    pub async fn drop_table(&self, table: &TableSchema) -> Result<()> {
-        let TableSchema { keyspace, name, .. } = table;
-        let change = async {
-            let now = self.database.catalog().table(keyspace, name).map(|table| table.id);
-            let is_same = now == Some(table.id);
-            if is_same {
-                self.database.drop_table(keyspace, name, true).await?;
+    pub async fn drop_table(&self, table: &SchemaRef) -> Result<()> {
+        let (own, table) = (self.clone(), Arc::clone(table));
+        to_its_end(async move {
+            let tries = if own.cluster.is_some() { DROP_TRIES } else { 1 };
+            for _ in 1..tries {
+                match own.try_drop(&table).await {
+                    Err(error) if error.kind == ErrorKind::Unavailable => {}
+                    ended => return ended,
+                }
+                tokio::time::sleep(DROP_PAUSE).await;
             }
-            Ok(is_same)
-        };
-        let text = |is_same: &bool| {
-            is_same.then(|| format!("DROP TABLE IF EXISTS {}.{}", named(keyspace), named(name)))
-        };
-        self.define(change, text).await.map(|_| ())
+            own.try_drop(&table).await
+        })
+        .await
     }
+
+    async fn try_drop(&self, table: &TableSchema) -> Result<()> {
+        let text = |may_go: &bool| may_go.then(|| dropping(table));
+        self.define(self.drop_here(table), text).await.map(|_| ())
+    }
+}
+
+/// Does work to its end, whoever waits for it.
+async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    tokio::spawn(work).await.unwrap_or_else(|error| {
+        let message = format!("a change of definitions ended: {error}");
+        Err(QueryError::new(ErrorKind::Internal, message))
+    })
+}
+
+fn dropping(table: &TableSchema) -> String {
+    format!("DROP TABLE IF EXISTS {}.{}", named(&table.keyspace), named(&table.name))
 }
 
 impl Session {
@@ -104,14 +218,42 @@ impl Session {
 
     /// As [`Session::make_table`], on all nodes of a cluster.
     ///
-    /// Errors: also those of [`Definer::define`].
+    /// Errors: also `Unavailable`, naming the nodes that did not make it.
     pub(crate) async fn make_table_everywhere(
         &self,
         schema: TableSchema,
         if_not_exists: bool,
     ) -> Result<(SchemaRef, bool)> {
-        let text = |(made, is_new): &(SchemaRef, bool)| is_new.then(|| text::table(made));
-        self.definer().define(self.make_table(schema, if_not_exists), text).await
+        let (keyspace, name) = (schema.keyspace.clone(), schema.name.clone());
+        let known = || self.database.catalog().table(&keyspace, &name).cloned();
+        if let Some(known) = known().filter(|_| if_not_exists) {
+            return Ok((known, false));
+        }
+        match self.definer().make(schema, None).await {
+            Ok(made) => Ok((made, true)),
+            Err(error) if if_not_exists && error.kind == ErrorKind::Exists => {
+                known().map(|known| (known, false)).ok_or(error)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes the table of an ingest on all nodes, in the place of the one before where there is
+    /// one.
+    ///
+    /// Errors: as of [`Session::make_table_everywhere`].
+    pub(crate) async fn make_for_ingest(
+        &self,
+        schema: TableSchema,
+        before: Option<SchemaRef>,
+    ) -> Result<SchemaRef> {
+        let name = schema.full_name();
+        let replaced =
+            if before.is_some() { format!("DROP TABLE {name}; ") } else { String::new() };
+        let what = format!("{replaced}CREATE TABLE {name}, by an ingest");
+        let made = self.definer().make(schema, before).await;
+        self.audit_ended(AuditEvent::Definition, &what, &made);
+        made
     }
 }
 
@@ -129,9 +271,11 @@ impl Unfilled {
 
     /// Drops the table; the error says so.
     pub async fn take_back(mut self, error: QueryError) -> QueryError {
-        let Some(table) = self.table.take() else { return error };
+        let Some(table) = self.table.clone() else { return error };
         let name = table.full_name();
-        let message = match self.definer.drop_table(&table).await {
+        let dropped = self.definer.drop_table(&table).await;
+        self.table = None;
+        let message = match dropped {
             Ok(()) => format!("{}; table {name} is not made", error.message),
             Err(why) => format!(
                 "{}; table {name} is there without all its rows, for it could not \
