@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+use tidegate_engine::{Database, Resource};
+
+use crate::query::error::Result;
+
 /// See the head of this file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Caller {
@@ -25,4 +29,19 @@ impl Caller {
     pub fn name(&self) -> &str {
         self.role().unwrap_or("owner")
     }
+}
+
+/// Grants a role everything on what it has made.
+///
+/// Errors: `Io`.
+pub(in crate::query) async fn hand_over(
+    database: &Database,
+    role: &str,
+    made: &Resource,
+) -> Result<()> {
+    // A superuser needs none.
+    if !database.catalog().roles().is_superuser(role) {
+        database.grant(made.permissions(), made, role).await?;
+    }
+    Ok(())
 }

@@ -20,4 +20,5 @@ mod session;
 
 pub use audit::{Audit, AuditEvent, AuditRecord};
 pub use caller::Caller;
+pub(super) use caller::hand_over;
 pub use need::Need;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_engine::{Grant, Permission, Resource};
 
-use super::{AuditEvent, Caller, Need};
+use super::{AuditEvent, Caller, Need, hand_over};
 use crate::password::Passwords;
 use crate::query::error::{ErrorKind, QueryError, Result};
 use crate::query::parse::statement::Statement;
@@ -28,13 +28,10 @@ impl Session {
     ///
     /// Errors: `Io`.
     pub async fn hand_over(&self, made: &Resource) -> Result<()> {
-        let Some(role) = self.caller.role() else { return Ok(()) };
-        let permissions: &[Permission] = made.permissions();
-        // A superuser needs none.
-        if !self.database.catalog().roles().is_superuser(role) {
-            self.database.grant(permissions, made, role).await?;
+        match self.caller.role() {
+            Some(role) => hand_over(&self.database, role, made).await,
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Who hashes the passwords of roles.

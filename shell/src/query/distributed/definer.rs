@@ -9,7 +9,7 @@ use tidegate_engine::{Database, Resource, SchemaRef, TableSchema};
 use tokio::runtime::Handle;
 
 use crate::cluster::Cluster;
-use crate::query::access::AuditEvent;
+use crate::query::access::{AuditEvent, hand_over};
 use crate::query::error::{ErrorKind, QueryError, Result};
 use crate::query::session::Session;
 use crate::query::statements::definition_text as text;
@@ -113,22 +113,13 @@ impl Definer {
             self.drop_here(before).await?;
         }
         let table = self.database.create_table(schema, false).await?;
-        if let Err(error) = self.hand_over(&table).await {
+        let Some(role) = &self.role else { return Ok(table) };
+        let resource = Resource::table(&table.keyspace, &table.name);
+        if let Err(error) = hand_over(&self.database, role, &resource).await {
             self.drop_here(&table).await?;
             return Err(error);
         }
         Ok(table)
-    }
-
-    /// Its maker may do everything with a table.
-    async fn hand_over(&self, table: &TableSchema) -> Result<()> {
-        let Some(role) = &self.role else { return Ok(()) };
-        let resource = Resource::table(&table.keyspace, &table.name);
-        // A superuser needs no right.
-        if !self.database.catalog().roles().is_superuser(role) {
-            self.database.grant(resource.permissions(), &resource, role).await?;
-        }
-        Ok(())
     }
 
     /// Drops a table of this node, unless another one has its name by now; whether none has.
