@@ -41,14 +41,17 @@ enum State {
     Empty,
     /// What the first scan brought in.
     ScannedOnce,
-    /// What some scans brought in.
+    /// What some scans brought in: a part of the rows.
+    ScannedSome,
+    /// What more scans brought in.
     ScannedOften,
 }
 
-const STATES: [(State, &str); 4] = [
+const STATES: [(State, &str); 5] = [
     (State::Flushed, "scan through the cache / past it"),
     (State::Empty, "first scan through the cache / past it"),
     (State::ScannedOnce, "second scan through the cache / past it"),
+    (State::ScannedSome, "fourth scan through the cache / past it"),
     (State::ScannedOften, "seventh scan through the cache / past it"),
 ];
 
@@ -100,6 +103,7 @@ async fn prepare(database: &Database, schema: &SchemaRef, state: State) {
         State::Flushed => return,
         State::Empty => 0,
         State::ScannedOnce => 1,
+        State::ScannedSome => 3,
         State::ScannedOften => 6,
     };
     database.invalidate_cache(None).await.unwrap();

@@ -278,6 +278,19 @@ impl Target {
         tombstone: Option<Tombstone>,
         run: u16,
     ) -> Option<FlatRow> {
+        self.put_behind(None, (place, flat), tombstone, run).map(|(flat, _)| flat)
+    }
+
+    /// As [`put`](Self::put). If `lower` is the next entry before, the two are linked as well,
+    /// `tombstone` being in force between them: in one search, where a link of its own takes three.
+    /// Whether they are says the second part of what it returns.
+    fn put_behind(
+        &self,
+        lower: Option<&FlatRow>,
+        (place, flat): (PlaceRef<'_>, impl FnOnce() -> FlatRow),
+        tombstone: Option<Tombstone>,
+        run: u16,
+    ) -> Option<(FlatRow, bool)> {
         if !self.pace.goes_on() {
             return None;
         }
@@ -285,21 +298,24 @@ impl Target {
             self.cache.counts.borrow_mut().mispopulations += 1;
             return None;
         }
-        if let Some(there) = self.version.entry_at(place) {
-            self.pace.met();
-            return Some(there);
-        }
+        let landing = match self.version.landing(place, lower) {
+            Ok(there) => {
+                self.pace.met();
+                return Some((there, false));
+            }
+            Err(landing) => landing,
+        };
         if !self.pace.has_room() && !self.cache.cache.has_spare_room() {
             return None;
         }
-        let flat = flat();
-        let put = |slot| self.version.insert(flat.clone(), tombstone, slot);
+        let (flat, is_linked) = (flat(), landing.links());
+        let put = |slot| self.version.land(landing, flat.clone(), tombstone, slot);
         if !self.cache.admit(&self.handle, &flat, Arrival::Read { run }, put) {
             return None;
         }
         debug_assert!(self.version.entry_at(place).is_some(), "an entry stays that came in last");
         self.pace.brought(flat.memory_bytes());
-        Some(flat)
+        Some((flat, is_linked))
     }
 
     /// Says that between two entries there are none but those that stand there already, `tombstone`
@@ -427,13 +443,21 @@ impl Population {
         flat: impl FnOnce() -> FlatRow,
         tombstone: Option<Tombstone>,
     ) {
+        let lower = self.previous.as_ref().filter(|_| !self.direction.is_reversed());
+        debug_assert!(
+            lower.is_none() || tombstone == self.in_force,
+            "an entry bears what is in force before it"
+        );
         // A row that is as long as thousands is read again rather than kept.
         let entry = match bytes > CACHED_ROW_BYTES_MAX {
             true => None,
-            false => self.target.put(place, flat, tombstone, self.run),
+            false => self.target.put_behind(lower, (place, flat), tombstone, self.run),
         };
+        let (entry, is_linked) = entry.unzip();
         let previous = std::mem::replace(&mut self.previous, entry);
-        if let (Some(previous), Some(entry)) = (&previous, &self.previous) {
+        if is_linked != Some(true)
+            && let (Some(previous), Some(entry)) = (&previous, &self.previous)
+        {
             self.link(previous, entry);
         }
     }

@@ -436,7 +436,7 @@ impl RingRead {
         counts.partition_hits += partitions;
         counts.row_hits += rows;
         drop(counts);
-        self.pace.saved(rows);
+        self.pace.saved_short(rows);
         probe::count(Count::CacheHits, partitions);
         probe::count(Count::CacheRows, rows);
         probe::note(|| format!("row cache: rows of short partitions from memory: {rows}"));

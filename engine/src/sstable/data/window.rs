@@ -364,7 +364,8 @@ impl Window {
         let from = self.end();
         let to = (from + SCAN_BYTES_MAX).next_multiple_of(self.content.unit_bytes());
         let to = to.min(self.content.size());
-        let is_long = self.access == Access::Scan && self.ahead_bytes == SCAN_BYTES_MAX;
+        // Rows that a cache above keeps are read as a scan's once there are many.
+        let is_long = self.access != Access::Cached && self.ahead_bytes == SCAN_BYTES_MAX;
         let is_wanted = is_long && !self.is_careful && to <= limit && from < to;
         if is_wanted && (self.looks_ahead || io::queries_rest()) {
             self.next = Some(Ahead::begin(self.content.clone(), (from, to)).await);
@@ -547,7 +548,9 @@ mod tests {
         let content: Vec<u8> = (0..4u64 << 20).map(|at| (at * 31 / 7) as u8).collect();
         let crcs: Vec<u32> = content.chunks(PAGE as usize).map(crc32).collect();
         let size = content.len() as u64;
-        for damaged in [None, Some(3 << 20)] {
+        let accesses = [Access::Scan, Access::Rows];
+        let cases = accesses.map(|access| [(access, None), (access, Some(3 << 20))]);
+        for (access, damaged) in cases.into_iter().flatten() {
             let (disk, path) = (MemoryDisk::default(), PathBuf::from("/data/scanned"));
             let mut stored = content.clone();
             if let Some(at) = damaged {
@@ -558,7 +561,7 @@ mod tests {
             let checks = Checks::Pages(crcs.clone());
             let opening = CheckedFile::open(&disk, cache, (path, kind), None, checks);
             let file = Content::Plain(block_on(opening).unwrap());
-            let mut window = Window::new(file, Access::Scan).looking_ahead(true);
+            let mut window = Window::new(file, access).looking_ahead(true);
             let mut has_read_ahead = false;
             let mut at = 0;
             let ended = loop {

@@ -121,7 +121,8 @@ impl Inner {
         self.separators.insert(at, separator);
         self.children.insert(at + 1, child);
         if self.children.len() <= WIDTH {
-            if is_apart {
+            // A node that was split off with one child had nothing that its keys could share.
+            if is_apart || self.separators.len() == 1 {
                 self.find_common();
             }
             return None;
@@ -378,14 +379,20 @@ impl Tree {
         leaf.search(place).ok().map(|at| leaf.view(at))
     }
 
-    /// The entry at a place, else the first behind it.
+    /// The entry at a place, else a cursor where it would stand.
     #[inline]
-    pub(super) fn find(&self, place: PlaceRef<'_>) -> Result<View<'_>, Option<View<'_>>> {
+    pub(super) fn seek(&self, place: PlaceRef<'_>) -> Result<View<'_>, Cursor<'_>> {
         let spot = self.spot(place, false);
         match spot.leaf.search(place) {
             Ok(at) => Ok(spot.leaf.view(at)),
-            Err(at) => Err(Cursor { tree: self, spot, at }.next()),
+            Err(at) => Err(Cursor { tree: self, spot, at }),
         }
+    }
+
+    /// The entry at a place, else the first behind it.
+    #[inline]
+    pub(super) fn find(&self, place: PlaceRef<'_>) -> Result<View<'_>, Option<View<'_>>> {
+        self.seek(place).map_err(|mut cursor| cursor.next())
     }
 
     /// Stands before the first entry at `place` or behind it.
@@ -495,6 +502,12 @@ impl<'a> Cursor<'a> {
         };
         let count = leaf.continuity().plain_from(self.at, end.max(self.at));
         leaf.run(self.at..self.at + count)
+    }
+
+    /// The entry before, where it stands in the same leaf.
+    #[inline]
+    pub(super) fn neighbour(&self) -> Option<&'a FlatRow> {
+        self.at.checked_sub(1).map(|at| &self.spot.leaf.rows()[at])
     }
 
     /// Passes this many following entries of this run.
@@ -617,6 +630,24 @@ mod tests {
                 leaf.check();
             }
         }
+    }
+
+    /// Nodes that have just been split off with one child, too.
+    #[test]
+    fn heads_of_rows_in_order_tell_them_apart() {
+        let mut tree = Tree::default();
+        for number in 0..20_000_u64 {
+            let key = crate::schema::ClusteringKey::from_ordered(number.to_be_bytes());
+            tree.insert(PlaceRef::of(&Position::at(key)).flat(), claim(number));
+        }
+        let Node::Inner(root) = &tree.root else { panic!("there are many rows") };
+        let inner = |node: &Node| match node {
+            Node::Inner(inner) => inner.heads.0[..inner.separators.len()].to_vec(),
+            Node::Leaf(_) => panic!("there are more rows than one node has"),
+        };
+        let all: Vec<_> = root.children.iter().map(inner).collect();
+        assert!(all.len() > 1 && all[1].len() > 1, "{all:?}");
+        assert!(all.iter().all(|heads| heads.is_sorted_by(|a, b| a < b)), "{all:?}");
     }
 
     #[test]

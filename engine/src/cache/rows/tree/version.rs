@@ -49,6 +49,15 @@ struct Rare {
     end_tombstone: Option<Tombstone>,
 }
 
+/// Where an entry would stand.
+#[derive(Debug)]
+pub(in crate::cache::rows) struct Landing {
+    /// What the entry behind it says.
+    next: Claim,
+    /// The entry that was asked about stands right before it.
+    is_beside: bool,
+}
+
 /// An entry that a walk comes to.
 #[derive(Clone, Copy)]
 pub(super) struct Stop<'a> {
@@ -56,6 +65,13 @@ pub(super) struct Stop<'a> {
     /// `None` at the end of the partition.
     pub flat: Option<&'a FlatRow>,
     pub claim: Claim,
+}
+
+impl Landing {
+    /// Whether the entry is linked to the one that was asked about as soon as it stands there.
+    pub fn links(&self) -> bool {
+        self.is_beside
+    }
 }
 
 impl<'a> Stop<'a> {
@@ -193,21 +209,41 @@ impl Version {
         self.entry_at(place).or_else(beside)
     }
 
+    /// The entry at a place, or where it would stand, and whether `lower` is its neighbour there.
+    pub fn landing(
+        &self,
+        place: PlaceRef<'_>,
+        lower: Option<&FlatRow>,
+    ) -> Result<FlatRow, Landing> {
+        let tree = self.tree.borrow();
+        tree.seek(place).map(|view| view.flat.clone()).map_err(|mut cursor| {
+            let is_at = |lower: &FlatRow| {
+                let neighbour = cursor.neighbour().map(PlaceRef::of_flat);
+                neighbour == Some(PlaceRef::of_flat(lower))
+            };
+            let is_beside = lower.is_some_and(is_at);
+            Landing { next: Stop::new(cursor.next(), self.end()).claim, is_beside }
+        })
+    }
+
     /// Puts an entry in where none stands, of which nothing is known before it. Inside a known
     /// stretch it splits that.
     pub fn insert(&self, flat: FlatRow, tombstone: Option<Tombstone>, slot: Slot) {
-        debug_assert_ne!(slot, NO_SLOT, "every entry may leave");
-        let next = self.next(PlaceRef::of_flat(&flat));
-        let claim = match next.is_known_before {
-            true => Claim { slot, ..next },
-            false => Claim { tombstone, slot, is_known_before: false },
-        };
-        self.tree.borrow_mut().insert(flat, claim);
+        let landing = self.landing(PlaceRef::of_flat(&flat), None);
+        self.land(landing.expect_err("none stands there"), flat, tombstone, slot);
     }
 
-    /// What the entry behind a place says.
-    fn next(&self, place: PlaceRef<'_>) -> Claim {
-        Stop::new(self.tree.borrow().behind(place).next(), self.end()).claim
+    /// As [`insert`](Self::insert), where `landing` says that it would stand; nothing has come or
+    /// gone since. Beside the entry that was asked about nothing lies between the two, and
+    /// `tombstone` is in force there.
+    pub fn land(&self, landing: Landing, flat: FlatRow, tombstone: Option<Tombstone>, slot: Slot) {
+        debug_assert_ne!(slot, NO_SLOT, "every entry may leave");
+        let Landing { next, is_beside } = landing;
+        let claim = match next.is_known_before {
+            true => Claim { slot, ..next },
+            false => Claim { tombstone, slot, is_known_before: is_beside },
+        };
+        self.tree.borrow_mut().insert(flat, claim);
     }
 
     /// Changes what the entry behind a place says of the gap before it.
