@@ -610,6 +610,8 @@ impl Drop for BackgroundEntry {
 /// A way to be woken only by the thread's wait for events.
 pub(super) struct Doorbell {
     counter: AsyncFd<OwnedFd>,
+    /// It was rung, and nobody has been woken by that.
+    is_rung: Cell<bool>,
 }
 
 impl Doorbell {
@@ -619,20 +621,73 @@ impl Doorbell {
         let counter = os::event_counter()?;
         // SAFETY: the `AsyncFd` owns the descriptor, so it stays open and the same as long as that.
         let counter = unsafe { AsyncFd::register_with_interest(counter, Interest::READABLE) }?;
-        Ok(Rc::new(Doorbell { counter }))
+        Ok(Rc::new(Doorbell { counter, is_rung: Cell::new(false) }))
     }
 
+    /// Rings once for all who wait for the same look at events: many reads of one task do.
     async fn ring_and_wait(&self) {
         // An earlier ring may still count as an event; waiting for that would be no wait.
         if let Some(Ok(mut earlier)) = self.counter.readable().now_or_never() {
             earlier.clear_ready();
+            self.is_rung.set(false);
         }
-        // The counter is never read: each write is a new event for an edge-triggered poll.
-        os::ring_event_counter(self.counter.get_ref()).expect("an eventfd takes a write");
+        if !self.is_rung.replace(true) {
+            // The counter is never read: each write is a new event for an edge-triggered poll.
+            os::ring_event_counter(self.counter.get_ref()).expect("an eventfd takes a write");
+        }
         self.counter
             .readable()
             .await
             .expect("the runtime that polls this task lives")
             .retain_ready();
+        self.is_rung.set(false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use futures::future::join_all;
+
+    use super::*;
+
+    /// Rings since the last call.
+    fn rings(doorbell: &Doorbell) -> u64 {
+        let counter = doorbell.counter.get_ref().try_clone().unwrap();
+        let mut count = [0; 8];
+        std::fs::File::from(counter).read_exact(&mut count).unwrap();
+        u64::from_ne_bytes(count)
+    }
+
+    #[tokio::test]
+    async fn one_ring_wakes_all_who_wait_for_it_and_none_passes_without_a_wait() {
+        let doorbell = Doorbell::new().unwrap();
+        for round in 0..5 {
+            let mut all = Box::pin(join_all((0..32).map(|_| doorbell.ring_and_wait())));
+            assert!((&mut all).now_or_never().is_none(), "round {round}: all wait");
+            all.await;
+            assert_eq!(rings(&doorbell), 1, "round {round}");
+            // Who waits behind them waits for another look at events, and so do two in turn.
+            let mut next = Box::pin(doorbell.ring_and_wait());
+            assert!((&mut next).now_or_never().is_none(), "round {round}: the next one waits");
+            next.await;
+            doorbell.ring_and_wait().await;
+            assert_eq!(rings(&doorbell), 2, "round {round}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_ring_whose_waiter_has_gone_is_no_end_of_waiting() {
+        let doorbell = Doorbell::new().unwrap();
+        for _ in 0..3 {
+            assert!(doorbell.ring_and_wait().now_or_never().is_none());
+            doorbell.ring_and_wait().await;
+            assert!(doorbell.ring_and_wait().now_or_never().is_none(), "told of once");
+            // The event comes while nobody waits.
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            assert!(doorbell.ring_and_wait().now_or_never().is_none(), "an old event is none");
+            doorbell.ring_and_wait().await;
+        }
     }
 }
