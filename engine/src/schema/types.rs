@@ -323,11 +323,20 @@ impl DataType {
                 let fields: Vec<String> = fields.iter().map(|ty| ty.bare_name(false)).collect();
                 format!("tuple<{}>", fields.join(", "))
             }
-            DataType::User(user) => format!("{}.{}", user.keyspace, user.name),
+            DataType::User(user) => {
+                format!("{}.{}", identifier(&user.keyspace), identifier(&user.name))
+            }
             DataType::Frozen(inner) => inner.bare_name(shows_frozen),
             plain => plain.scalar().expect("all others have parameters").cql().to_owned(),
         }
     }
+}
+
+/// A name as statements take it, in quotes where it needs them.
+pub fn identifier(name: &str) -> String {
+    let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
 #[cfg(test)]
@@ -349,6 +358,15 @@ mod tests {
             (DataType::list_of(address().frozen()), "list<frozen<fx.addr>>", true),
             (address(), "fx.addr", true),
             (address().frozen().frozen(), "frozen<fx.addr>", false),
+            (
+                DataType::User(Box::new(UserType::new(
+                    "Fx",
+                    "a\"b",
+                    [("n".to_owned(), DataType::Int)],
+                ))),
+                "\"Fx\".\"a\"\"b\"",
+                true,
+            ),
             (
                 DataType::map_of(
                     DataType::list_of(DataType::Int).frozen(),

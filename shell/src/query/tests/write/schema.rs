@@ -249,3 +249,21 @@ async fn a_type_stands_behind_those_that_it_is_made_of_in_whatever_way() {
         assert_eq!(other.column("DESCRIBE KEYSPACE default").await, printed, "{field}");
     }
 }
+
+/// Definitions of tables with types whose names need quotes are run as they are printed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn types_whose_names_need_quotes_are_written_in_quotes() {
+    let world = World::new().await;
+    for text in [
+        r#"CREATE TYPE "Addr" (n int)"#,
+        r#"CREATE TABLE t (k int PRIMARY KEY, one frozen<"Addr">, 
+            two map<text, frozen<"Addr">>, three frozen<tuple<frozen<"Addr">, uuid>>)"#,
+        "CREATE TABLE c (PRIMARY KEY (k)) AS SELECT * FROM t",
+    ] {
+        world.run(text).await;
+    }
+    let printed = world.column("DESCRIBE KEYSPACE default").await;
+    let other = World::new().await;
+    run_all(&other, &printed.join("\n")).await;
+    assert_eq!(other.column("DESCRIBE KEYSPACE default").await, printed);
+}
