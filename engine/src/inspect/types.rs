@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::schema::Scalar;
+use crate::schema::{Scalar, in_quotes, named};
 use crate::sstable::format::class_name::{ClassName, text_of_hex};
 
 /// A type of a stored column.
@@ -208,10 +208,8 @@ impl UserType {
 
 /// A name as CQL takes it, in quotes where it needs them.
 pub(super) fn identifier(name: &str) -> String {
-    let mut chars = name.chars();
-    let is_plain = chars.next().is_some_and(|c| c.is_ascii_lowercase())
-        && chars.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+    // Our own statements also take a plain name that begins with this.
+    if name.starts_with('_') { in_quotes(name) } else { named(name) }
 }
 
 #[cfg(test)]

@@ -24,5 +24,5 @@ pub use table_schema::{
     TableSchema,
 };
 pub use token::Token;
-pub use types::{DataType, UserType};
+pub use types::{DataType, UserType, in_quotes, named};
 pub use value::Value;

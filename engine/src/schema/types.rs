@@ -324,7 +324,7 @@ impl DataType {
                 format!("tuple<{}>", fields.join(", "))
             }
             DataType::User(user) => {
-                format!("{}.{}", identifier(&user.keyspace), identifier(&user.name))
+                format!("{}.{}", named(&user.keyspace), named(&user.name))
             }
             DataType::Frozen(inner) => inner.bare_name(shows_frozen),
             plain => plain.scalar().expect("all others have parameters").cql().to_owned(),
@@ -332,11 +332,16 @@ impl DataType {
     }
 }
 
-/// A name as statements take it, in quotes where it needs them.
-pub fn identifier(name: &str) -> String {
+/// `name` as it must be written: in quotes unless it is plain and in lower case.
+pub fn named(name: &str) -> String {
     let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+    if is_plain { name.to_owned() } else { in_quotes(name) }
+}
+
+/// `name` in quotes.
+pub fn in_quotes(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 #[cfg(test)]
@@ -348,6 +353,22 @@ mod tests {
         let tags = DataType::set_of(DataType::Text).frozen();
         let fields = [("zip".to_owned(), DataType::Int), ("tags".to_owned(), tags)];
         DataType::User(Box::new(UserType::new("fx", "addr", fields)))
+    }
+
+    #[test]
+    fn names_that_would_be_read_otherwise_stand_in_quotes() {
+        for (name, wanted) in [
+            ("origin", "origin"),
+            ("_a1", "_a1"),
+            ("Origin", "\"Origin\""),
+            ("1a", "\"1a\""),
+            ("a b", "\"a b\""),
+            ("a\"b", "\"a\"\"b\""),
+            ("größe", "\"größe\""),
+            ("", "\"\""),
+        ] {
+            assert_eq!(named(name), wanted);
+        }
     }
 
     #[test]

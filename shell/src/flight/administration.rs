@@ -20,13 +20,13 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StructArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 use prost::bytes::Bytes;
+use tidegate_engine::schema::in_quotes;
 use tonic::Status;
 
 use super::error::{invalid, status};
 use super::session::FlightSession;
 use super::ticket::read_rows;
 use crate::query::{OutcomeKind, PolicyUpload, QueryError, split};
-use crate::text::in_quotes;
 
 /// What each action takes and does, for those who ask.
 pub(super) const ACTIONS: [(&str, &str); 4] = [

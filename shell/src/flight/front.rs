@@ -16,6 +16,7 @@ use arrow_flight::{
 };
 use futures::{StreamExt, stream};
 use prost::Message;
+use tidegate_engine::schema::in_quotes;
 use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::administration;
@@ -204,13 +205,12 @@ async fn of_table(
     service: &Service,
     request: Request<FlightDescriptor>,
 ) -> Result<Response<FlightInfo>, Status> {
-    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     let path = &request.get_ref().path;
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     let table = match path.as_slice() {
-        [table] => quoted(table),
+        [table] => in_quotes(table),
         [keyspace, table] | [CATALOG, keyspace, table] => {
-            format!("{}.{}", quoted(keyspace), quoted(table))
+            format!("{}.{}", in_quotes(keyspace), in_quotes(table))
         }
         _ => return Err(invalid("a path is [keyspace, table] or [table]")),
     };

@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
+use tidegate_engine::schema::{in_quotes, named};
 use tidegate_engine::{Catalog, Column, ColumnKind, SchemaRef};
 
 use super::keyword::{self, is_keyword};
 use crate::command;
 use crate::query::{Continues, STATEMENTS, StatementRow, Tab, continuations, row_of_words};
-use crate::text::{BatchWords, Piece, Token, TokenKind, in_quotes, lex, named, split};
+use crate::text::{BatchWords, Piece, Token, TokenKind, lex, split};
 
 /// Names that exist, as of the last prompt.
 #[derive(Clone)]

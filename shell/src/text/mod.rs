@@ -5,7 +5,6 @@
 
 mod batch;
 mod lexer;
-mod name;
 mod near;
 mod script;
 mod secret;
@@ -13,7 +12,6 @@ pub mod width;
 
 pub use batch::BatchWords;
 pub use lexer::{Token, TokenKind, lex};
-pub use name::{in_quotes, named};
 pub use near::nearest;
 pub use script::{BARE_WORDS, Piece, complete_bytes, is_complete, split};
 pub use secret::{masked, masked_in_place};

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_engine::schema::named;
 use tidegate_engine::{Database, Resource, SchemaRef, TableSchema};
 use tokio::runtime::Handle;
 
@@ -13,7 +14,6 @@ use crate::query::access::{AuditEvent, hand_over};
 use crate::query::error::{ErrorKind, QueryError, Result};
 use crate::query::session::Session;
 use crate::query::statements::definition_text as text;
-use crate::text::named;
 
 /// How often a table that is given up is tried to be dropped while somebody else defines.
 const DROP_TRIES: u32 = 5;

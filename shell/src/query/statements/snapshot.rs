@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use tidegate_engine::Snapshot;
+use tidegate_engine::schema::named;
 
 use super::{OwnStatement, Read};
 use crate::memory::Bytes;
@@ -13,7 +14,6 @@ use crate::query::error::{ErrorKind, QueryError, Result};
 use crate::query::outcome::Outcome;
 use crate::query::parse::Cursor;
 use crate::query::session::{Progress, Session};
-use crate::text::named;
 
 /// Most characters of the name of a snapshot that a client asks for.
 const NAME_MAX: usize = 100;

@@ -8,6 +8,7 @@ mod to;
 use datafusion::sql::parser::Statement as SqlStatement;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 use tidegate_engine::Permission;
+use tidegate_engine::schema::in_quotes;
 
 use self::options::{CopyFrom, CopyTo, options};
 use super::{OwnStatement, Read};
@@ -17,7 +18,6 @@ use crate::query::outcome::Outcome;
 use crate::query::parse::statement::synthetic;
 use crate::query::parse::{Cursor, sql};
 use crate::query::session::Session;
-use crate::text::in_quotes;
 
 #[derive(Debug)]
 pub enum Copy {

@@ -6,13 +6,13 @@
 
 use std::fmt::Write;
 
+use tidegate_engine::schema::named;
 use tidegate_engine::{
     Catalog, ClusteringOrder, Column, ColumnKind, DataType, TableOptions, TableSchema, UserType,
     View,
 };
 
 use super::option_text::options;
-use crate::text::named;
 
 /// `CREATE TABLE`.
 pub fn table(table: &TableSchema) -> String {

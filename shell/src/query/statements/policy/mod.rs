@@ -11,6 +11,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use futures::future::BoxFuture;
 use sqlparser::tokenizer::Token;
 use tidegate_engine::error::Result as EngineResult;
+use tidegate_engine::schema::named;
 use tidegate_engine::{Permission, Resource, RolledBack};
 
 use crate::query::access::{AuditEvent, Need};
@@ -20,7 +21,6 @@ use crate::query::parse::{Cursor, Name};
 use crate::query::replay::read_component;
 use crate::query::session::Session;
 use crate::query::statements::{OwnStatement, Read};
-use crate::text::named;
 use explain::{figure_schema, figures_of};
 
 #[derive(Debug)]

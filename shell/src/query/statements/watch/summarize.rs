@@ -14,6 +14,7 @@ use datafusion::common::DataFusionError;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as SqlStatement;
 use sqlparser::tokenizer::TokenWithSpan;
+use tidegate_engine::schema::in_quotes;
 
 use crate::query::access::Need;
 use crate::query::error::{QueryError, Result};
@@ -75,7 +76,7 @@ impl Summarize {
 fn aggregates(columns: &[Arc<Field>]) -> String {
     let mut all = vec!["count(*)".to_owned()];
     for (n, field) in columns.iter().enumerate() {
-        let name = format!("\"{}\"", field.name().replace('"', "\"\""));
+        let name = in_quotes(field.name());
         all.push(format!("count({name}) AS c{n}"));
         let ty = field.data_type();
         all.push(match is_scalar(ty) {

@@ -22,6 +22,16 @@ async fn run_all(world: &World, text: &str) -> Vec<(String, Option<String>)> {
     all
 }
 
+/// Runs what `describe` prints in another database, and asserts that it prints the same there.
+/// Returns that one.
+async fn read_back(world: &World, describe: &str) -> World {
+    let printed = world.column(describe).await;
+    let other = World::new().await;
+    run_all(&other, &printed.join("\n")).await;
+    assert_eq!(other.column(describe).await, printed);
+    other
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_schema_of_cassandra_runs_and_says_what_it_leaves_out() {
     let world = World::new().await;
@@ -90,10 +100,7 @@ async fn what_describe_prints_makes_the_same_again() {
     ] {
         world.run(text).await;
     }
-    let printed = world.column("DESCRIBE SCHEMA").await;
-    let other = World::new().await;
-    run_all(&other, &printed.join("\n")).await;
-    assert_eq!(other.column("DESCRIBE SCHEMA").await, printed);
+    let other = read_back(&world, "DESCRIBE SCHEMA").await;
     for table in ["t", "u", "shop.orders", "shop.events", "metrics.samples"] {
         let text = format!("DESCRIBE {table}");
         assert_eq!(other.rows(&text).await, world.rows(&text).await, "{table}");
@@ -243,10 +250,7 @@ async fn a_type_stands_behind_those_that_it_is_made_of_in_whatever_way() {
         let world = World::new().await;
         world.run("CREATE TYPE z (n int)").await;
         world.run(&format!("CREATE TYPE a (f {field})")).await;
-        let printed = world.column("DESCRIBE KEYSPACE default").await;
-        let other = World::new().await;
-        run_all(&other, &printed.join("\n")).await;
-        assert_eq!(other.column("DESCRIBE KEYSPACE default").await, printed, "{field}");
+        read_back(&world, "DESCRIBE KEYSPACE default").await;
     }
 }
 
@@ -256,14 +260,11 @@ async fn types_whose_names_need_quotes_are_written_in_quotes() {
     let world = World::new().await;
     for text in [
         r#"CREATE TYPE "Addr" (n int)"#,
-        r#"CREATE TABLE t (k int PRIMARY KEY, one frozen<"Addr">, 
+        r#"CREATE TABLE t (k int PRIMARY KEY, one frozen<"Addr">,
             two map<text, frozen<"Addr">>, three frozen<tuple<frozen<"Addr">, uuid>>)"#,
         "CREATE TABLE c (PRIMARY KEY (k)) AS SELECT * FROM t",
     ] {
         world.run(text).await;
     }
-    let printed = world.column("DESCRIBE KEYSPACE default").await;
-    let other = World::new().await;
-    run_all(&other, &printed.join("\n")).await;
-    assert_eq!(other.column("DESCRIBE KEYSPACE default").await, printed);
+    read_back(&world, "DESCRIBE KEYSPACE default").await;
 }
