@@ -281,9 +281,9 @@ impl Target {
         self.put_behind(None, (place, flat), tombstone, run).map(|(flat, _)| flat)
     }
 
-    /// As [`put`](Self::put). If `lower` is the next entry before, the two are linked as well,
-    /// `tombstone` being in force between them: in one search, where a link of its own takes three.
-    /// Whether they are says the second part of what it returns.
+    /// As [`put`](Self::put). If `lower` stands right before the new entry, this links the two as
+    /// well, `tombstone` being in force between them: a link of its own takes three searches more.
+    /// The second part of the result says whether they are linked.
     fn put_behind(
         &self,
         lower: Option<&FlatRow>,
@@ -308,7 +308,7 @@ impl Target {
         if !self.pace.has_room() && !self.cache.cache.has_spare_room() {
             return None;
         }
-        let (flat, is_linked) = (flat(), landing.links());
+        let (flat, is_linked) = (flat(), landing.is_beside);
         let put = |slot| self.version.land(landing, flat.clone(), tombstone, slot);
         if !self.cache.admit(&self.handle, &flat, Arrival::Read { run }, put) {
             return None;

@@ -20,11 +20,11 @@ const BROUGHT: i64 = 4;
 const MET: i64 = 1;
 /// Bytes of an entry that are copied at the cost of another entry.
 const LONG_BYTES: usize = 4 << 10;
-/// What an entry earns that comes from memory: a row of a short partition, whose start would have
-/// been read with it, and any other. With more, a scan of a long partition of which memory has a
-/// part took a third more time than one past the cache.
-const SAVED_SHORT: i64 = 2;
+/// What an entry earns that comes from memory. With twice as much, a scan of a long partition of
+/// which memory has a part took a third more time than one past the cache.
 const SAVED: i64 = 1;
+/// What a row of a short partition earns: the start of its partition would have been read with it.
+const SAVED_SHORT: i64 = 2;
 
 /// One scan in so many tells the policy that it used the rows of a short partition; which one,
 /// their slots say. That all rows are scanned says little of each, and to tell of all of them

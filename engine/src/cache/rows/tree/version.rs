@@ -55,7 +55,7 @@ pub(in crate::cache::rows) struct Landing {
     /// What the entry behind it says.
     next: Claim,
     /// The entry that was asked about stands right before it.
-    is_beside: bool,
+    pub is_beside: bool,
 }
 
 /// An entry that a walk comes to.
@@ -65,13 +65,6 @@ pub(super) struct Stop<'a> {
     /// `None` at the end of the partition.
     pub flat: Option<&'a FlatRow>,
     pub claim: Claim,
-}
-
-impl Landing {
-    /// Whether the entry is linked to the one that was asked about as soon as it stands there.
-    pub fn links(&self) -> bool {
-        self.is_beside
-    }
 }
 
 impl<'a> Stop<'a> {
@@ -233,9 +226,9 @@ impl Version {
         self.land(landing.expect_err("none stands there"), flat, tombstone, slot);
     }
 
-    /// As [`insert`](Self::insert), where `landing` says that it would stand; nothing has come or
-    /// gone since. Beside the entry that was asked about nothing lies between the two, and
-    /// `tombstone` is in force there.
+    /// As [`insert`](Self::insert), at a place that `landing` describes; no entry has come or gone
+    /// since. If the entry that was asked about stands right before it, the two are linked: nothing
+    /// lies between them, and `tombstone` is in force there.
     pub fn land(&self, landing: Landing, flat: FlatRow, tombstone: Option<Tombstone>, slot: Slot) {
         debug_assert_ne!(slot, NO_SLOT, "every entry may leave");
         let Landing { next, is_beside } = landing;
