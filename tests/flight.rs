@@ -19,6 +19,8 @@ mod endpoints;
 mod exchange;
 #[path = "flight/load.rs"]
 mod load;
+#[path = "flight/log.rs"]
+mod log;
 #[path = "flight/metrics.rs"]
 mod metrics;
 #[path = "flight/restart.rs"]
@@ -63,19 +65,8 @@ impl Service {
     /// Starts it with options of the program, and of what serves. It has two shards if they name no
     /// other number.
     fn start_serving(directory: &Path, options: &[&str], serving: &[&str]) -> Self {
-        let shards = if options.contains(&"--shards") { &[][..] } else { &["--shards", "2"] };
-        let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .args(shards)
-            .arg("--data")
-            .arg(directory.join("data"))
-            .args(options)
-            .args(["serve", "--listen", "127.0.0.1:0"])
-            .args(serving)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = Service::command(directory, options);
+        let mut child = command.args(serving).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();
@@ -85,6 +76,30 @@ impl Service {
             .unwrap_or_else(|| panic!("the service says: {line}"))
             .to_owned();
         Service { child, stderr, address }
+    }
+
+    fn command(directory: &Path, options: &[&str]) -> Command {
+        let shards = if options.contains(&"--shards") { &[][..] } else { &["--shards", "2"] };
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command
+            .args(shards)
+            .arg("--data")
+            .arg(directory.join("data"))
+            .args(options)
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Starts it with a filter of its log, which is read until it listens, and no further.
+    fn start_logging(directory: &Path, filter: &str) -> Self {
+        let mut child = Service::command(directory, &[]).env("RUST_LOG", filter).spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let listening = |line: String| Some(line.strip_prefix("listening on ")?.to_owned());
+        let address = stderr.by_ref().lines().find_map(|line| listening(line.unwrap()));
+        Service { child, stderr, address: address.expect("the service listens") }
     }
 
     /// Asks the service to stop and returns its exit code and what else it said.

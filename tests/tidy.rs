@@ -64,6 +64,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("tonic_health", &["shell/src/flight/health.rs"]),
     ("tonic_prost", &["shell/src/cluster/", "shell/src/flight/"]),
     ("tower", &["shell/src/query/distributed/"]),
+    ("tracing_appender", &["shell/src/stderr.rs"]),
     ("tracing_subscriber", &["shell/src/run.rs"]),
     ("url", &["shell/src/objects/", "shell/src/query/distributed/"]),
     ("unicode_width", &["shell/src/text/width.rs"]),

@@ -16,17 +16,19 @@ use crate::cli::{Action, Cli, SstableAction};
 use crate::cluster::{Cluster, RingFile};
 use crate::exit::fail;
 use crate::stderr::tell_line;
-use crate::{batch, flight, iotune, plugin, repl, restore, sstable, thread};
+use crate::{batch, flight, iotune, plugin, repl, restore, sstable, stderr, thread};
 
 /// Does what the command line asks for and returns the exit code.
 pub fn run(cli: Cli) -> u8 {
     if matches!(cli.action, Some(Action::CompilePolicy)) {
         return compile_stdin();
     }
+    let is_server = matches!(cli.action, Some(Action::Serve(_)));
+    let _handed_over = is_server.then(stderr::hand_over);
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr)
+        .with_writer(stderr::writer)
         // It would panic where stderr is full.
         .log_internal_errors(false)
         .with_ansi(repl::colors_wanted(io::stderr().is_terminal()))

@@ -162,6 +162,7 @@ pub async fn serve(
                     _ = interrupt.recv() => 128 + SignalKind::interrupt().as_raw_value(),
                     _ = terminate.recv() => 128 + SignalKind::terminate().as_raw_value(),
                 };
+                crate::stderr::flush();
                 std::process::exit(code);
             });
             drop(stop);
