@@ -7,8 +7,9 @@
 //!
 //! Where mail waits for the shard, or a job out of it for its first turn, a turn is over sooner:
 //! somebody's read should not wait for the whole turn of a flush, or of many writes that came just
-//! before it. The same holds while the disk has a page that a query waits for: the thread takes
-//! note of it at the end of a turn only.
+//! before it. The same holds for background tasks while the disk has a page that a query waits for:
+//! the thread takes note of it at the end of a turn only. A read's own turn is not cut short: most
+//! such pages are its own, and each yield costs it a doorbell.
 //!
 //! A turn that took too long is told by the two looks between which most of it passed: their places
 //! in the source, which the calls bring along.
@@ -243,6 +244,8 @@ pub(super) struct Monitor {
     longest: Cell<(u64, Stretch)>,
     /// Of this turn, once it is not short: time, and time on the processor.
     on_cpu: Cell<Option<(u64, u64)>>,
+    /// It is the turn of a background task.
+    is_background: Cell<bool>,
     calls: Cell<u32>,
     /// Jobs out of the mailbox that have not had their first turn.
     unstarted: Cell<u32>,
@@ -303,6 +306,7 @@ impl Monitor {
             looked_at: Cell::new(None),
             longest: Cell::default(),
             on_cpu: Cell::new(None),
+            is_background: Cell::new(false),
             calls: Cell::new(1),
             unstarted: Cell::new(0),
             lent_ns: Cell::new(0),
@@ -326,8 +330,11 @@ impl Monitor {
         let now = self.clock.monotonic_ns();
         let used_ns = now.saturating_sub(self.poll_start_ns.get());
         let passed_ns = self.look(now, Some(place));
-        let others_wait =
-            || self.unstarted.get() > 0 || self.stats.mail_waits() || io::query_waits();
+        let others_wait = || {
+            self.unstarted.get() > 0
+                || self.stats.mail_waits()
+                || self.is_background.get() && io::query_waits()
+        };
         if used_ns >= YIELD_NS || used_ns >= YIELD_TO_MAIL_NS && others_wait() {
             self.due.set(true);
             return None;
@@ -496,6 +503,7 @@ impl Monitor {
         self.looked_at.set(None);
         self.longest.set((0, Stretch::default()));
         self.on_cpu.set(None);
+        self.is_background.set(false);
         self.calls.set(1);
     }
 
@@ -508,10 +516,16 @@ impl Monitor {
         let id = self.spawn_count.get();
         self.spawn_count.set(id + 1);
         let entry = BackgroundEntry { monitor: self.clone(), id, _guard: guard };
+        let monitor = self.clone();
         let handle = self.spawn(name, async move {
             // Leaves the gate when the future is gone, be it done or dropped.
             let _entry = entry;
-            future.await;
+            let mut future = pin!(future);
+            poll_fn(|context| {
+                monitor.is_background.set(true);
+                future.as_mut().poll(context)
+            })
+            .await;
         });
         self.aborts.borrow_mut().insert(id, handle);
     }
