@@ -59,7 +59,7 @@ impl Writer {
 }
 
 /// Writes CSV of which every value comes back: a null is bare, a text that reads like a null, the
-/// empty one among them, stands in quotes.
+/// empty one among them, stands in quotes, and so does one that begins with a byte order mark.
 struct CsvWriter {
     file: BufWriter<File>,
     delimiter: u8,
@@ -109,7 +109,10 @@ impl CsvWriter {
     /// Adds `text` and a delimiter to the line.
     fn field(&mut self) {
         let is_special = |byte: u8| matches!(byte, b'"' | b'\r' | b'\n') || byte == self.delimiter;
-        if self.text == self.null || self.text.is_empty() || self.text.bytes().any(is_special) {
+        // At the start of a file a reader takes it for a mark of the file's own.
+        let has_mark = self.text.starts_with('\u{feff}');
+        let is_null = self.text == self.null || self.text.is_empty();
+        if is_null || has_mark || self.text.bytes().any(is_special) {
             self.line.push(b'"');
             self.line.extend_from_slice(self.text.replace('"', "\"\"").as_bytes());
             self.line.push(b'"');

@@ -216,6 +216,18 @@ async fn texts_of_any_characters_come_back_from_a_file() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_text_that_begins_with_a_byte_order_mark_comes_back() {
+    let world = World::new().await;
+    world.run("CREATE TABLE a (v text PRIMARY KEY)").await;
+    world.run("INSERT INTO a VALUES ('\u{feff}x')").await;
+    let path = world.path("a.csv");
+    world.run(&format!("COPY a TO '{path}' WITH (HEADER false)")).await;
+    world.run("CREATE TABLE b (v text PRIMARY KEY)").await;
+    world.run(&format!("COPY b FROM '{path}' WITH (HEADER false)")).await;
+    assert_eq!(world.column("SELECT v FROM b").await, ["\u{feff}x"]);
+}
+
 /// Rows are read while those before them are written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bad_row_far_into_a_parquet_file_is_named_and_what_stands_before_it_stays() {
