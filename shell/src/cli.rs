@@ -262,7 +262,7 @@ pub struct BenchArguments {
 
 #[derive(Debug, Clone, Args)]
 pub struct ReplayArguments {
-    /// Policies: files of components, lru (native), optimal (the bound of all).
+    /// Policies: files of components, native ones such as lru, optimal (the bound of all).
     #[arg(value_name = "POLICY", required = true)]
     pub policies: Vec<String>,
     /// Trace to run: a file, or a recipe such as zipf:ids=10000,requests=100000,skew=0.9.

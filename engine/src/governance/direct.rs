@@ -123,7 +123,8 @@ impl<W: Direct> AtOnce for DirectPost<W> {
     fn prepare<'a>(&'a self, origin: &'a Origin) -> LocalBoxFuture<'a, Result<()>> {
         async move {
             let policy = match origin {
-                Origin::Native => None,
+                // No native policy decides in these worlds: it stands for none.
+                Origin::Native(_) => None,
                 Origin::Component(component) => {
                     let policy = self.parts.instance(component, self.world.limits()).await?;
                     Some((component.info.name.clone(), Box::new(policy)))

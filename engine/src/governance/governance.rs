@@ -6,7 +6,7 @@ use futures::FutureExt;
 
 use super::components::Components;
 use super::files::PolicyFiles;
-use super::origin::{NATIVE, NATIVE_VERSION};
+use super::origin::NATIVE_VERSION;
 use super::report::{PolicyExit, PolicyReport};
 use super::shard::Shards;
 use super::trials::Trials;
@@ -14,6 +14,7 @@ use super::wishes::Keeper;
 use super::worlds::WORLDS;
 use crate::error::{Error, Result};
 use crate::plugin::{self, CompilerCommand, HostOptions};
+use crate::policy::NATIVES;
 
 /// Instances of policies that a shard has at one time: of the world with stages the active one, a
 /// candidate, the one kept for a rollback and a shadow; of each other world the active one and the
@@ -66,18 +67,19 @@ impl Governance {
         self.inner.trials.lock().expect("no holder of this lock panics")
     }
 
-    /// The native policy and all that were created, with what they did while in charge.
+    /// The native policies and all that were created, with what they did while in charge.
     ///
     /// Errors: `Closed`.
     pub async fn policies(&self) -> Result<Vec<PolicyReport>> {
-        let native = PolicyReport {
-            name: NATIVE.into(),
+        let wishes = self.inner.keeper.wishes();
+        let natives = NATIVES.iter().filter(|native| wishes.policy(native.name).is_none());
+        let natives = natives.map(|native| PolicyReport {
+            name: native.name.into(),
             version: NATIVE_VERSION.into(),
             world: plugin::World::Eviction.as_str().into(),
             state: "loaded".into(),
             ..PolicyReport::default()
-        };
-        let wishes = self.inner.keeper.wishes();
+        });
         let created = wishes.policies().map(|info| {
             let failure = self.inner.components.why_unavailable(&info.name);
             PolicyReport {
@@ -91,7 +93,7 @@ impl Governance {
                 ..PolicyReport::default()
             }
         });
-        let mut reports: Vec<PolicyReport> = [native].into_iter().chain(created).collect();
+        let mut reports: Vec<PolicyReport> = natives.chain(created).collect();
         let shards = &self.inner.shards;
         let shares =
             shards.each("policy report", |policies| async move { policies.shares() }.boxed_local());

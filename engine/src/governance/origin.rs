@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::report::PolicyInfo;
 use crate::cache::PolicyIdentity;
 use crate::error::Error;
-use crate::plugin::CompiledPolicy;
-use crate::policy::{FailureKind, PolicyFailure};
+use crate::plugin::{self, CompiledPolicy};
+use crate::policy::{FailureKind, LRU, Native, PolicyFailure};
 
-/// Name of the eviction policy that is always there.
-pub(super) const NATIVE: &str = "lru";
+/// Name of the eviction policy that governs where no other is wanted.
+pub(super) const NATIVE: &str = LRU.name;
 pub(super) const NATIVE_VERSION: &str = "native";
 
 /// A policy that was created, compiled.
@@ -30,15 +30,17 @@ impl Component {
 /// What decides: the engine itself, or a component.
 #[derive(Clone)]
 pub enum Origin {
-    Native,
+    /// An eviction policy of the engine itself. In other worlds, where no policy is wanted, it
+    /// stands for what the engine does without one.
+    Native(Native),
     Component(Component),
 }
 
 impl Origin {
     pub(super) fn identity(&self) -> PolicyIdentity {
         match self {
-            Origin::Native => PolicyIdentity {
-                name: NATIVE.into(),
+            Origin::Native(native) => PolicyIdentity {
+                name: native.name.into(),
                 version: NATIVE_VERSION.into(),
                 digest: String::new(),
             },
@@ -52,6 +54,21 @@ impl Origin {
 
     pub(super) fn refused(&self, message: impl Into<String>) -> Error {
         Error::Policy { name: self.identity().name, message: message.into() }
+    }
+
+    /// The world of a policy that was named.
+    pub(super) fn world(&self) -> plugin::World {
+        match self {
+            Origin::Native(_) => plugin::World::Eviction,
+            Origin::Component(component) => component.compiled.world(),
+        }
+    }
+}
+
+impl Default for Origin {
+    /// What decides where no policy is wanted.
+    fn default() -> Self {
+        Origin::Native(LRU)
     }
 }
 

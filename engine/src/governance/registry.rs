@@ -11,13 +11,14 @@ use futures::future::LocalBoxFuture;
 
 use super::files::is_code_of;
 use super::governance::Governance;
-use super::origin::{Component, NATIVE, Origin};
+use super::origin::{Component, Origin};
 use super::report::PolicyInfo;
 use super::shard::ShardPolicies;
 use super::wishes::Wishes;
 use crate::disk::{Disk, read_file, remove_if_there, write_file_atomically};
 use crate::error::{Error, Result};
 use crate::plugin::Loaded;
+use crate::policy::Native;
 use crate::runtime;
 
 impl Governance {
@@ -33,7 +34,7 @@ impl Governance {
         sha256: Option<String>,
     ) -> Result<PolicyInfo> {
         let mut wishes = self.inner.keeper.wishes();
-        if name == NATIVE || wishes.policy(name).is_some() {
+        if Native::find(name).is_some() || wishes.policy(name).is_some() {
             return Err(Error::Exists { kind: "policy", name: name.into() });
         }
         let bytes = Arc::new(component);
@@ -135,10 +136,10 @@ impl Governance {
     pub async fn drop_policy(&self, name: &str, if_exists: bool) -> Result<()> {
         let mut wishes = self.inner.keeper.wishes();
         let Some(info) = wishes.policy(name) else {
-            return match (if_exists, name) {
-                (_, NATIVE) => Err(Error::invalid("the native policy cannot be dropped")),
-                (true, _) => Ok(()),
-                (false, _) => Err(Error::NotFound { kind: "policy", name: name.into() }),
+            return match (Native::find(name), if_exists) {
+                (Some(_), _) => Err(Error::invalid("a native policy cannot be dropped")),
+                (None, true) => Ok(()),
+                (None, false) => Err(Error::NotFound { kind: "policy", name: name.into() }),
             };
         };
         self.check_idle(name, &wishes)?;
@@ -191,12 +192,16 @@ impl Governance {
         self.inner.shards.each("drop standby", drop_standby).await.map(drop)
     }
 
-    /// The policy of this name, compiled; `None` is the native one.
+    /// The policy of this name, compiled; `None` is what decides where none is wanted. A component
+    /// that has had its name for longer than a native policy keeps it.
     ///
     /// Errors: `NotFound`; `Policy`, `Corrupt` and `Io` when its component is no longer usable.
     pub(super) async fn origin(&self, name: Option<&str>) -> Result<Origin> {
-        let Some(name) = name else { return Ok(Origin::Native) };
-        let info = self.info(name)?;
+        let Some(name) = name else { return Ok(Origin::default()) };
+        let info = match (self.info(name), Native::find(name)) {
+            (Err(_), Some(native)) => return Ok(Origin::Native(native)),
+            (info, _) => info?,
+        };
         if let Some(compiled) = self.inner.components.find(&info.digest) {
             return Ok(Origin::Component(Component { compiled, info }));
         }

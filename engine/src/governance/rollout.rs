@@ -11,7 +11,7 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
 use super::governance::Governance;
-use super::origin::{Component, NATIVE, Origin, ended};
+use super::origin::{NATIVE, Origin, ended};
 use super::shard::ShardPolicies;
 use super::worlds::{Served, WORLDS};
 use crate::error::{Error, Result};
@@ -55,11 +55,9 @@ impl Governance {
     /// Exchanges a policy directly: every shard makes its instance before any of them decides.
     async fn exchange(&self, world: plugin::World, name: Option<&str>) -> Result<()> {
         let origin = self.origin(name).await?;
-        if let Origin::Component(component @ Component { compiled, .. }) = &origin
-            && compiled.world() != world
-        {
-            let message = format!("it decides on {}, not on {world}", compiled.world());
-            return Err(component.refused(message));
+        if name.is_some() && origin.world() != world {
+            let message = format!("it decides on {}, not on {world}", origin.world());
+            return Err(origin.refused(message));
         }
         let shards = &self.inner.shards;
         for shard in 0..shards.count() {
@@ -304,7 +302,7 @@ impl Governance {
             async move { policies.stages().load().await }.boxed_local()
         };
         self.inner.shards.each("load policy state", load).await?;
-        self.switch(origin, 0, &Origin::Native).await?;
+        self.switch(origin, 0, &Origin::default()).await?;
         // Nothing was cached under the native one.
         let drop_standby = |policies: Rc<ShardPolicies>| {
             async move { policies.stages().drop_standby(None) }.boxed_local()

@@ -14,17 +14,17 @@ use crate::plugin::{
 };
 #[cfg(test)]
 use crate::policy::EvictionPolicy;
-use crate::policy::Lru;
+use crate::policy::{LRU, Lru, NATIVES, Native};
 use crate::trace::Trace;
 
-/// Names that need no component.
-pub const NATIVE_NAMES: [&str; 2] = ["lru", "optimal"];
+/// Name of the bound of all policies.
+const OPTIMAL: &str = "optimal";
 
 /// A policy to run on traces.
 #[derive(Debug, Clone)]
 pub enum Candidate {
-    /// The native LRU.
-    Lru,
+    /// One of the engine itself.
+    Native(Native),
     /// The bound of all policies, see `optimal.rs`.
     Optimal,
     Component {
@@ -34,19 +34,26 @@ pub enum Candidate {
 }
 
 impl Candidate {
-    /// The native policy of this name.
+    /// The native LRU.
+    pub const LRU: Candidate = Candidate::Native(LRU);
+
+    /// What needs no component, by its name.
     pub fn native(name: &str) -> Option<Candidate> {
         match name {
-            "lru" => Some(Candidate::Lru),
-            "optimal" => Some(Candidate::Optimal),
-            _ => None,
+            OPTIMAL => Some(Candidate::Optimal),
+            _ => Native::find(name).map(Candidate::Native),
         }
+    }
+
+    /// Names that need no component.
+    pub fn native_names() -> impl Iterator<Item = &'static str> {
+        NATIVES.iter().map(|native| native.name).chain([OPTIMAL])
     }
 
     pub fn name(&self) -> &str {
         match self {
-            Candidate::Lru => "lru",
-            Candidate::Optimal => "optimal",
+            Candidate::Native(native) => native.name,
+            Candidate::Optimal => OPTIMAL,
             Candidate::Component { compiled, .. } => compiled.name(),
         }
     }
@@ -65,9 +72,9 @@ impl Candidate {
     ) -> Result<Option<Outcome>> {
         let settings = Settings { capacity: settings.capacity.resolve(trace)?, ..*settings };
         match self {
-            Candidate::Lru => {
-                let mut lru = Lru::default();
-                self.outcome(driver::run(&mut lru, None, trace, &settings, clock, cancelled))
+            Candidate::Native(native) => {
+                let mut policy = native.make();
+                self.outcome(driver::run(&mut *policy, None, trace, &settings, clock, cancelled))
             }
             Candidate::Optimal => match settings.capacity {
                 Capacity::Entries(entries) => Ok(optimal::run(trace, entries, cancelled)),
@@ -162,6 +169,6 @@ pub(super) fn run_policy(
     clock: &dyn Clock,
 ) -> Result<Outcome> {
     let ended = driver::run(policy, None, trace, settings, clock, &AtomicBool::new(false));
-    let outcome = Candidate::Lru.outcome(ended)?;
+    let outcome = Candidate::LRU.outcome(ended)?;
     Ok(outcome.expect("nobody cancelled it"))
 }

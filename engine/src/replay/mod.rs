@@ -16,7 +16,7 @@ mod trial;
 #[cfg(test)]
 mod tests;
 
-pub use candidate::{Candidate, NATIVE_NAMES};
+pub use candidate::Candidate;
 pub use capacity::Capacity;
 pub use driver::{Outcome, Settings};
 pub use finding::{Finding, Trial};

@@ -51,7 +51,7 @@ fn loaded(component: &[u8]) -> Arc<CompiledPolicy> {
 #[test]
 fn hits_and_bytes_are_those_done_by_hand() {
     let reads = trace(&[(1, 10), (2, 30), (1, 10), (3, 20), (2, 30), (1, 10)]);
-    let lru = run(&Candidate::Lru, &reads, Capacity::Entries(2));
+    let lru = run(&Candidate::LRU, &reads, Capacity::Entries(2));
     // 1 2 | 1 hits | 3 puts 2 out | 2 puts 1 out | 1 puts 3 out
     assert_eq!((lru.requests, lru.hits, lru.evictions), (6, 1, 3));
     assert_eq!((lru.request_bytes, lru.hit_bytes), (110, 10));
@@ -59,15 +59,15 @@ fn hits_and_bytes_are_those_done_by_hand() {
     // 3 puts 1 out, whose next use is later than that of 2.
     assert_eq!((optimal.hits, optimal.evictions), (2, 2));
 
-    let bytes = run(&Candidate::Lru, &reads, Capacity::Bytes(60));
+    let bytes = run(&Candidate::LRU, &reads, Capacity::Bytes(60));
     assert_eq!((bytes.hits, bytes.evictions), (3, 0), "all three fit into 60 bytes");
-    let bytes = run(&Candidate::Lru, &reads, Capacity::Bytes(45));
+    let bytes = run(&Candidate::LRU, &reads, Capacity::Bytes(45));
     // 3 needs 20 and puts 2 out; 2 needs 30 and puts 1 out, then 3; 1 fits beside 2.
     assert_eq!((bytes.hits, bytes.evictions), (1, 3));
-    let tiny = run(&Candidate::Lru, &reads, Capacity::Bytes(15));
+    let tiny = run(&Candidate::LRU, &reads, Capacity::Bytes(15));
     assert_eq!((tiny.hits, tiny.evictions), (2, 0), "what is larger than the cache passes by");
     let grown = trace(&[(1, 10), (2, 10), (1, 25), (2, 10)]);
-    let bytes = run(&Candidate::Lru, &grown, Capacity::Bytes(30));
+    let bytes = run(&Candidate::LRU, &grown, Capacity::Bytes(30));
     assert_eq!((bytes.hits, bytes.evictions), (1, 2), "an entry that grew puts another out");
 }
 
@@ -80,7 +80,7 @@ fn an_entry_as_large_as_the_cache_is_taken_in_and_a_larger_one_is_not() {
         (Capacity::Bytes(10), 2, 2),
         (Capacity::Bytes(9), 0, 0),
     ] {
-        let lru = run(&Candidate::Lru, &reads, capacity);
+        let lru = run(&Candidate::LRU, &reads, capacity);
         assert_eq!((lru.hits, lru.evictions), (hits, evictions), "{capacity:?}");
     }
 }
@@ -92,7 +92,7 @@ fn an_entry_that_outgrows_the_cache_is_a_hit_and_leaves_it() {
         // 1 2 | 1 hits, and puts 2 out, then itself | 2 | 1 passes by | 2 hits
         let reads = trace(&[(1, 10), (2, 10), (1, 50), (2, 10), (1, 50), (2, 10)]);
         let settings = Settings { ahead, ..Settings::new(Capacity::Bytes(30)) };
-        let outcome = Candidate::Lru.run(&reads, &settings, &*clock, &AtomicBool::new(false));
+        let outcome = Candidate::LRU.run(&reads, &settings, &*clock, &AtomicBool::new(false));
         let lru = outcome.unwrap().unwrap();
         assert_eq!((lru.hits, lru.hit_bytes, lru.evictions), (2, 60, 2), "{ahead} ahead");
         assert_eq!((lru.invalid_victims, lru.shortfalls), (0, 0), "{ahead} ahead");
@@ -163,7 +163,7 @@ fn where_a_policy_names_nobody_that_is_there_slot_after_slot_leaves_and_it_is_co
 
 #[test]
 fn a_native_policy_is_found_by_its_name_and_the_optimum_is_none_of_bytes() {
-    for name in NATIVE_NAMES {
+    for name in Candidate::native_names() {
         assert_eq!(Candidate::native(name).unwrap().name(), name);
     }
     for name in ["", "LRU", "lru ", "lru2", "sieve"] {
@@ -233,19 +233,19 @@ fn no_policy_beats_the_optimum() {
     for entries in [10, 100, 500] {
         let capacity = Capacity::Entries(entries);
         let best = run(&Candidate::Optimal, &reads, capacity).hits;
-        let (lru, sieve) = (run(&Candidate::Lru, &reads, capacity), run(&sieve, &reads, capacity));
+        let (lru, sieve) = (run(&Candidate::LRU, &reads, capacity), run(&sieve, &reads, capacity));
         assert!(lru.hits < best && sieve.hits < best, "{entries}: {lru:?} {sieve:?} {best}");
         assert_eq!((sieve.invalid_victims, sieve.shortfalls), (0, 0));
         assert!(sieve.fuel.is_some_and(|fuel| fuel > sieve.events), "{sieve:?}");
     }
-    assert_eq!(run(&Candidate::Lru, &reads, Capacity::Entries(16)).fuel, None);
+    assert_eq!(run(&Candidate::LRU, &reads, Capacity::Entries(16)).fuel, None);
 }
 
 #[test]
 fn admission_keeps_a_scan_from_the_cache() {
     let reads = made("scan:ids=400,requests=40000,skew=0.8,every=2000,length=1500,seed=4");
     let capacity = Capacity::Entries(300);
-    let without = run(&Candidate::Lru, &reads, capacity);
+    let without = run(&Candidate::LRU, &reads, capacity);
     let filter = |file: &str| Candidate::Component { compiled: compiled(file), params: Vec::new() };
     let always = run(&filter("always.wasm"), &reads, capacity);
     assert_eq!((always.hits, always.victims_hash), (without.hits, without.victims_hash));
@@ -333,7 +333,7 @@ fn a_victim_that_is_used_before_its_turn_stays() {
     let reads = trace(&[1, 2, 3, 4, 2, 5, 2].map(|id| (id, 1)));
     let clock = SimulatedClock::new(0);
     let settings = Settings { ahead: 2, ..Settings::new(Capacity::Entries(3)) };
-    let outcome = Candidate::Lru.run(&reads, &settings, &*clock, &AtomicBool::new(false));
+    let outcome = Candidate::LRU.run(&reads, &settings, &*clock, &AtomicBool::new(false));
     let lru = outcome.unwrap().unwrap();
     // 1 2 3 | 4 puts 1 out, and 2 is next | 2 hits | 5 puts 3 out | 2 hits
     assert_eq!((lru.hits, lru.evictions, lru.invalid_victims), (2, 2, 0));
@@ -343,7 +343,7 @@ fn a_victim_that_is_used_before_its_turn_stays() {
 fn a_replay_can_be_cancelled() {
     let reads = made("loop:ids=2000,requests=4000");
     let clock = SimulatedClock::new(0);
-    for candidate in [Candidate::Lru, Candidate::Optimal] {
+    for candidate in [Candidate::LRU, Candidate::Optimal] {
         let settings = Settings::new(Capacity::Entries(10));
         let ended = candidate.run(&reads, &settings, &*clock, &AtomicBool::new(true));
         assert_eq!(ended.unwrap(), None);
@@ -697,7 +697,7 @@ fn miss_ratios_are_the_published_ones() {
     ] {
         let reads = recorded(&folder, name);
         for (candidate, wanted) in
-            [(&Candidate::Lru, lru), (&sieve, sieve_misses), (&Candidate::Optimal, optimal)]
+            [(&Candidate::LRU, lru), (&sieve, sieve_misses), (&Candidate::Optimal, optimal)]
         {
             let misses = 1.0 - run(candidate, &reads, Capacity::Entries(entries)).hit_ratio();
             let what = format!("{name} {entries} {}: {misses:.5} for {wanted}", candidate.name());

@@ -41,7 +41,7 @@ pub(super) fn bench(
     let settings = Settings { ahead: AHEAD, ..Settings::new(capacity) };
     let mut printer = printer(mode, replay_schema(), page());
     let mut times = Vec::new();
-    for candidate in [Candidate::Lru, component] {
+    for candidate in [Candidate::LRU, component] {
         let mut best = outcome(&candidate, &trace, &settings)?;
         for _ in 1..RUNS {
             let again = outcome(&candidate, &trace, &settings)?;

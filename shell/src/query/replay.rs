@@ -30,7 +30,7 @@ use tidegate_engine::Result as EngineResult;
 use tidegate_engine::clock::Clock;
 use tidegate_engine::config::{POLICY_COMPONENT_BYTES_MAX, TRACE_FILE_BYTES_MAX};
 use tidegate_engine::plugin::{CompilerCommand, HostOptions, PolicyHost};
-use tidegate_engine::replay::{Candidate, Capacity, NATIVE_NAMES, Outcome, Settings};
+use tidegate_engine::replay::{Candidate, Capacity, Outcome, Settings};
 use tidegate_engine::trace::{Synthetic, Trace, TraceFormat, read_trace};
 
 use super::engine::Engine;
@@ -166,7 +166,8 @@ impl Plan {
         let is_named = is_created || Candidate::native(&self.policy).is_some();
         if !is_named && !is_file(&self.policy) {
             let created = catalog.policies().map(|policy| policy.name.as_str());
-            let known = created.chain(NATIVE_NAMES);
+            let natives: Vec<&str> = Candidate::native_names().collect();
+            let known = created.chain(natives);
             return Err(QueryError::not_found("policy", &self.policy, known));
         }
         if !(function.local_files || is_recipe && is_named) {

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use tidegate_engine::policy::NATIVES;
 use tidegate_engine::schema::{in_quotes, named};
 use tidegate_engine::{Catalog, Column, ColumnKind, SchemaRef};
 
@@ -259,7 +260,7 @@ fn tables(names: &Names) -> Vec<Offer> {
 
 fn policies(names: &Names) -> Vec<Offer> {
     let loaded = names.catalog.policies().map(|policy| Offer::plain(quoted(&policy.name)));
-    loaded.chain(std::iter::once(Offer::plain("lru"))).collect()
+    loaded.chain(NATIVES.iter().map(|native| Offer::plain(native.name))).collect()
 }
 
 /// Tables whose names stand in the statement.
@@ -362,6 +363,13 @@ mod tests {
         "TABLE",
     ];
 
+    /// What stands for a policy where none was created.
+    fn natives() -> Vec<&'static str> {
+        let mut names: Vec<&str> = NATIVES.iter().map(|native| native.name).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// What follows DROP.
     const DROPPED: &[&str] =
         &["KEYSPACE", "POLICY", "ROLE", "SERVICE LEVEL", "TABLE", "TOKEN", "TYPE", "VIEW"];
@@ -408,21 +416,21 @@ mod tests {
             ("SHOW STA|", vec!["STALLS"]),
             ("ALTER READ |", vec!["ADMISSION"]),
             ("ALTER IO |", vec!["CLASS", "PRIORITY"]),
-            ("ALTER COMPACTION SET POLICY = |", vec!["lru"]),
+            ("ALTER COMPACTION SET POLICY = |", natives()),
             ("ALTER READ ADMISSION |", vec!["SET"]),
             ("ALTER LOAD SHEDDING SET |", vec!["POLICY"]),
-            ("ALTER LOAD SHEDDING SET POLICY = |", vec!["lru"]),
+            ("ALTER LOAD SHEDDING SET POLICY = |", natives()),
             ("ALTER CACHE SET |", vec!["ADMISSION", "CAPACITY", "POLICY"]),
             ("ALTER CACHE SET ADMISSION = l|", vec!["lru"]),
             ("ALTER CACHE |", vec!["SET", "SHADOW"]),
             ("ALTER CACHE SHADOW |", vec!["POLICY"]),
-            ("ALTER CACHE SHADOW POLICY = |", vec!["lru"]),
+            ("ALTER CACHE SHADOW POLICY = |", natives()),
             ("ALTER CACHE SET POLICY = lru MO|", vec!["MODE", "MODIFY"]),
             ("ALTER CACHE SET POLICY = lru MODE = |", vec!["ACTIVE", "CANARY", "SHADOW"]),
             ("ROLL|", vec!["ROLLBACK"]),
             ("rollback |", vec!["POLICY"]),
             ("EXPLAIN POL|", vec!["POLICY"]),
-            ("EXPLAIN POLICY |", vec!["lru"]),
+            ("EXPLAIN POLICY |", natives()),
             ("SHOW POLICY |", vec!["EXITS"]),
             ("SELECT 'FROM |", vec![]),
             ("-- FROM |", vec![]),

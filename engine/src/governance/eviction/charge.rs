@@ -33,7 +33,7 @@ impl Default for Charge {
     /// The native policy is in charge.
     fn default() -> Self {
         Charge {
-            origin: Origin::Native,
+            origin: Origin::default(),
             stage: Stage::InCharge,
             backoff: Backoff::default(),
             standby_until_ns: None,

@@ -28,7 +28,7 @@ use crate::cache::SwapStep;
 use crate::config::POLICY_RING_EVENTS_MAX;
 use crate::error::Result;
 use crate::plugin::WasmEvictionPolicy;
-use crate::policy::{EvictionPolicy, Lru, PolicySnapshot};
+use crate::policy::{EvictionPolicy, LRU, PolicySnapshot};
 
 /// Residents that a candidate or a shadow is shown between two looks at the task's quota.
 const STEP_SLOTS: u32 = POLICY_RING_EVENTS_MAX as u32;
@@ -101,10 +101,9 @@ impl Post for Eviction {
 impl Eviction {
     /// Puts the native policy in charge of a new cache.
     fn start_native(&self) {
-        let policy = Box::new(Lru::default());
         self.parts
             .cache
-            .begin_policy(policy, Origin::Native.identity())
+            .begin_policy(LRU.make(), Origin::Native(LRU).identity())
             .expect("the native policy has no way to fail");
         while self.parts.cache.step_policy_swap(STEP_SLOTS) == SwapStep::Working {}
         self.parts.cache.drop_standby_policy();
@@ -118,7 +117,7 @@ impl Eviction {
         capacity_bytes: u64,
     ) -> Result<Box<dyn EvictionPolicy>> {
         match origin {
-            Origin::Native => Ok(Box::new(Lru::default())),
+            Origin::Native(native) => Ok(native.make()),
             Origin::Component(component) => {
                 let limits = Limits { slots_max, capacity_bytes, is_timed: true };
                 let policy: WasmEvictionPolicy = self.parts.instance(component, limits).await?;

@@ -88,12 +88,12 @@ fn what_a_policy_did_stays_counted_when_another_follows_or_the_one_before_comes_
         let stages = life.stages();
         assert_eq!(life.states(), ["active"]);
         life.read(8).await;
-        stages.switch(&Origin::Native).await.unwrap();
+        stages.switch(&Origin::default()).await.unwrap();
         assert_eq!(life.states(), ["loaded", "active", "standby"]);
         assert_eq!(life.told(), (8, 8));
 
         life.read(5).await;
-        assert!(stages.roll_back(&Origin::Native).await.unwrap(), "it stood by");
+        assert!(stages.roll_back(&Origin::default()).await.unwrap(), "it stood by");
         assert_eq!(life.in_charge().state_note, "the instance that stood by");
         assert_eq!(life.states(), ["loaded", "active", "standby"]);
         assert_eq!(life.told(), (13, 13));
@@ -101,7 +101,7 @@ fn what_a_policy_did_stays_counted_when_another_follows_or_the_one_before_comes_
         life.read(3).await;
         stages.drop_standby(None);
         assert_eq!(life.states(), ["loaded", "active"]);
-        assert!(!stages.roll_back(&Origin::Native).await.unwrap(), "it is a new instance");
+        assert!(!stages.roll_back(&Origin::default()).await.unwrap(), "it is a new instance");
         assert_eq!(life.in_charge().state_note, "none, it keeps no state");
         assert_eq!(life.told(), (16, 16));
     });
@@ -113,16 +113,16 @@ fn a_canary_that_ends_leaves_the_policy_before_in_charge_and_no_shadow() {
         let stages = life.stages();
         let failure = ended(FailureKind::Operator, "enough");
         life.read(8).await;
-        stages.end_canary(failure.clone(), &Origin::Native).await.unwrap();
+        stages.end_canary(failure.clone(), &Origin::default()).await.unwrap();
         assert_eq!(life.states(), ["active"], "none began here");
         assert_eq!((life.in_charge().trial, stages.canary_verdict()), (None, None));
 
-        stages.begin_canary(&Origin::Native, &Origin::Native).await.unwrap();
+        stages.begin_canary(&Origin::default(), &Origin::default()).await.unwrap();
         assert_eq!(life.states(), ["loaded", "canary", "standby"]);
         assert_eq!(life.in_charge().trial, Some((0, None)));
         assert_eq!(stages.canary_verdict(), Some(TrialVerdict::Waits));
         life.read(5).await;
-        stages.end_canary(failure, &Origin::Native).await.unwrap();
+        stages.end_canary(failure, &Origin::default()).await.unwrap();
         assert_eq!(life.states(), ["loaded", "active", "loaded"], "the last one is the failure");
         assert_eq!((life.in_charge().trial, stages.canary_verdict()), (None, None));
         assert!(life.cache.policy_status().shadow.is_none());
@@ -137,7 +137,7 @@ fn a_canary_that_ends_leaves_the_policy_before_in_charge_and_no_shadow() {
 fn a_canary_that_is_confirmed_governs_and_the_one_before_stands_by_for_a_while() {
     live(async |life| {
         let stages = life.stages();
-        stages.begin_canary(&Origin::Native, &Origin::Native).await.unwrap();
+        stages.begin_canary(&Origin::default(), &Origin::default()).await.unwrap();
         life.pass(2 * STANDBY);
         assert_eq!(life.states(), ["loaded", "canary", "standby"], "until there is a verdict");
         stages.confirm_canary().await;

@@ -32,7 +32,7 @@ use crate::disk::SimulatedDisk;
 use crate::error::{Error, Result};
 use crate::plugin::World;
 use crate::plugin::tests::guest::{Guest, io_priority, load_shedding};
-use crate::policy::{PolicyFailure, TrialVerdict};
+use crate::policy::{NATIVES, PolicyFailure, TrialVerdict};
 use crate::runtime::{ShardContext, ShardHandle, SimulatedTimer, Timer, start_local};
 
 const SHARDS: u32 = 3;

@@ -329,7 +329,28 @@ fn a_policy_is_kept_as_long_as_one_of_its_names_is() {
         governance.drop_policy("same", false).await.unwrap();
         assert!(!life.has_file(&file).await);
         governance.drop_policy("same", true).await.unwrap();
-        governance.drop_policy("lru", true).await.unwrap_err();
+        for native in NATIVES {
+            let told = governance.drop_policy(native.name, true).await.unwrap_err();
+            assert!(told.to_string().contains("a native policy cannot be dropped"), "{told}");
+        }
+    });
+}
+
+#[test]
+fn a_native_policy_is_one_of_eviction_alone() {
+    live(async |life| {
+        let governance = &life.governance;
+        for native in NATIVES {
+            let told = governance.put_in_charge(World::LoadShedding, Some(native.name)).await;
+            let told = told.unwrap_err().to_string();
+            assert!(told.contains("it decides on eviction, not on load-shedding"), "{told}");
+            assert_eq!(life.wanted(World::LoadShedding), None);
+            assert!(life.steps().is_empty(), "no shard is asked");
+            governance.put_in_charge(World::Eviction, Some(native.name)).await.unwrap();
+            let in_charge = format!("switch {}", native.name);
+            assert!(life.steps().iter().all(|step| step.ends_with(&in_charge)));
+        }
+        governance.put_in_charge(World::LoadShedding, None).await.unwrap();
     });
 }
 
@@ -441,9 +462,10 @@ fn a_component_that_is_refused_leaves_neither_a_file_nor_a_name() {
 
         let zeros = "0".repeat(64);
         assert!(matches!(create("a", Some(zeros.as_str())).await, Err(Error::Policy { .. })));
-        for sha256 in [None, Some(digest.as_str())] {
-            let native = create("lru", sha256).await.unwrap_err();
-            assert!(matches!(native, Error::Exists { kind: "policy", .. }), "{native}");
+        let sums = [None, Some(digest.as_str())];
+        for (native, sha256) in NATIVES.iter().flat_map(|native| sums.map(|sum| (native, sum))) {
+            let told = create(native.name, sha256).await.unwrap_err();
+            assert!(matches!(told, Error::Exists { kind: "policy", .. }), "{told}");
         }
         assert!(life.steps().is_empty(), "nobody tries it");
         life.refuse(0, "try");
@@ -457,7 +479,7 @@ fn a_component_that_is_refused_leaves_neither_a_file_nor_a_name() {
         life.keeper.is_full.store(false, Ordering::Relaxed);
         let listed = governance.policies().await.unwrap();
         let names: Vec<&str> = listed.iter().map(|report| report.name.as_str()).collect();
-        assert_eq!(names, ["lru"]);
+        assert!(names.into_iter().eq(NATIVES.iter().map(|native| native.name)));
         governance.put_in_charge(World::Eviction, Some("a")).await.unwrap_err();
         assert_eq!(create("a", Some(digest.as_str())).await.unwrap().name, "a");
         assert!(life.has_file(&file).await);

@@ -59,7 +59,7 @@ async fn a_recording_of_a_cache_replays_as_the_cache_did() {
     assert!(trace.is_complete());
     assert_eq!((trace.reads().len() as u64, trace.recorded_hits()), (summary.requests, Some(hits)));
     let settings = Settings::new(Capacity::Bytes(CACHE_BYTES as u64));
-    let outcome = Candidate::Lru
+    let outcome = Candidate::LRU
         .run(&trace, &settings, &SystemClock::new(), &AtomicBool::new(false))
         .unwrap()
         .unwrap();

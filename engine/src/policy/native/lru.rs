@@ -4,8 +4,9 @@
 //! unlinkings at most. Invariant: exactly the slots that the host counts as resident are linked.
 //! Pins are ignored: the host refuses a pinned victim, which then comes back at the hot end.
 
-use super::SlotArray;
-use super::eviction::{EvictionPolicy, PolicyFailure, Slot};
+use crate::policy::SlotArray;
+use crate::policy::event::Op;
+use crate::policy::eviction::{EvictionPolicy, PolicyFailure, Slot};
 
 const NONE: Slot = Slot::MAX;
 /// What stands before and behind a slot that is not in the list.
@@ -14,12 +15,12 @@ const NOT_LINKED: Slot = Slot::MAX - 1;
 /// So many events ahead what one changes is fetched: it lies apart.
 const EVENTS_AHEAD: usize = 8;
 
-const ACCESS: u64 = super::event::Op::Access as u64;
-const INSERT: u64 = super::event::Op::Insert as u64;
-const REMOVE: u64 = super::event::Op::Remove as u64;
-const RESTORE: u64 = super::event::Op::Restore as u64;
-const VICTIM_REFUSED: u64 = super::event::Op::VictimRefused as u64;
-const UPDATE: u64 = super::event::Op::Update as u64;
+const ACCESS: u64 = Op::Access as u64;
+const INSERT: u64 = Op::Insert as u64;
+const REMOVE: u64 = Op::Remove as u64;
+const RESTORE: u64 = Op::Restore as u64;
+const VICTIM_REFUSED: u64 = Op::VictimRefused as u64;
+const UPDATE: u64 = Op::Update as u64;
 
 #[derive(Debug, Clone, Copy)]
 struct Link {
@@ -221,7 +222,7 @@ mod tests {
 
     use super::*;
     use crate::clock::Random;
-    use crate::policy::event::{EntryKind, Op, event};
+    use crate::policy::event::{EntryKind, event};
 
     fn word(slot: Slot, op: Op) -> u64 {
         event(slot, op, EntryKind::DataPage, 0, 0)
