@@ -1,6 +1,5 @@
 //! Opening, routing and changing a database.
 
-use std::collections::BTreeMap;
 use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -12,7 +11,6 @@ use futures::future::{BoxFuture, LocalBoxFuture, join_all, try_join_all};
 use super::catalog::{Catalog, check_name, shared};
 use super::keeper::CatalogKeeper;
 use super::layout::Layout;
-use super::report::TableReport;
 use super::ring::Ring;
 use super::shard::opening::Ledgers;
 use super::shard::recording::Recording;
@@ -598,39 +596,6 @@ impl Database {
             answers.push(shard.call(name, ask).await?);
         }
         Ok(answers)
-    }
-
-    /// Sizes of every table on every shard.
-    ///
-    /// Errors: `Closed`.
-    pub fn table_report(&self) -> BoxFuture<'_, Result<Vec<TableReport>>> {
-        async move {
-            let mut rows = Vec::new();
-            let catalog = self.catalog();
-            let schemas: BTreeMap<TableId, &SchemaRef> =
-                catalog.all_tables().map(|schema| (schema.id, schema)).collect();
-            let told = self.of_shards("table report", Shard::report_tables).await?;
-            for (number, report) in (0..).zip(told) {
-                for (id, stats, problem) in report {
-                    // What is gone meanwhile, or not there yet, is left out.
-                    rows.extend(schemas.get(&id).map(|schema| TableReport {
-                        keyspace: schema.keyspace.clone(),
-                        table: schema.name.clone(),
-                        shard: number,
-                        memtable_rows: stats.memtable_rows,
-                        memtable_bytes: stats.memtable_bytes,
-                        sstables: stats.sstables,
-                        sstable_bytes: stats.sstable_bytes,
-                        sstable_rows: stats.sstable_rows,
-                        problem,
-                    }));
-                }
-            }
-            let key = |row: &TableReport| (row.keyspace.clone(), row.table.clone(), row.shard);
-            rows.sort_by_cached_key(key);
-            Ok(rows)
-        }
-        .boxed()
     }
 
     /// Flushes, syncs and stops all shards; the directory may be opened again then.

@@ -1,22 +1,25 @@
 //! The caches of a database: size, contents, counters, invalidation and inspection; also the length
-//! of its commitlogs.
+//! of its commitlogs and the sizes of its tables.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 
 use super::database::Database;
-use super::report::{CacheReport, CommitlogReport, RowCacheReport};
+use super::report::{CacheReport, CommitlogReport, RowCacheReport, TableReport};
 use super::shard::Shard;
 use crate::error::{Error, Result};
 use crate::policy::event::EntryKind;
 use crate::runtime::{self, Stall};
+use crate::schema::table_schema::SchemaRef;
 use crate::schema::{PartitionKey, TableId};
 use crate::table::{FragmentReport, Table};
 
 /// Gaps that one report of a cache looks at.
 const CONTINUITY_GAPS_MAX: usize = 4096;
+
 impl Database {
     /// Sets the capacity of the page cache of each shard.
     ///
@@ -114,6 +117,39 @@ impl Database {
     /// Errors: `Closed`.
     pub fn commitlog_report(&self) -> BoxFuture<'_, Result<Vec<CommitlogReport>>> {
         self.of_shards("commitlog", Shard::commitlog_report).boxed()
+    }
+
+    /// Sizes of every table on every shard.
+    ///
+    /// Errors: `Closed`.
+    pub fn table_report(&self) -> BoxFuture<'_, Result<Vec<TableReport>>> {
+        async move {
+            let mut rows = Vec::new();
+            let catalog = self.catalog();
+            let schemas: BTreeMap<TableId, &SchemaRef> =
+                catalog.all_tables().map(|schema| (schema.id, schema)).collect();
+            let told = self.of_shards("table report", Shard::report_tables).await?;
+            for (number, report) in (0..).zip(told) {
+                for (id, stats, problem) in report {
+                    // What is gone meanwhile, or not there yet, is left out.
+                    rows.extend(schemas.get(&id).map(|schema| TableReport {
+                        keyspace: schema.keyspace.clone(),
+                        table: schema.name.clone(),
+                        shard: number,
+                        memtable_rows: stats.memtable_rows,
+                        memtable_bytes: stats.memtable_bytes,
+                        sstables: stats.sstables,
+                        sstable_bytes: stats.sstable_bytes,
+                        sstable_rows: stats.sstable_rows,
+                        problem,
+                    }));
+                }
+            }
+            let key = |row: &TableReport| (row.keyspace.clone(), row.table.clone(), row.shard);
+            rows.sort_by_cached_key(key);
+            Ok(rows)
+        }
+        .boxed()
     }
 
     /// Forgets the cached rows of one table, or of all; pages of files stay. Reads that run go on.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::list;
+use super::find;
 use super::row::Reader;
 use super::show::Show;
 use super::watch::summarize::Summarize;
@@ -24,12 +24,12 @@ pub fn parse(statement: &Statement) -> Result<Command> {
 }
 
 fn parse_tokens(tokens: &[TokenWithSpan]) -> Result<Command> {
-    if list::row_of(tokens).is_some_and(|(row, _)| matches!(row.reader, Reader::Batch)) {
+    if find::row_of(tokens).is_some_and(|(row, _)| matches!(row.reader, Reader::Batch)) {
         return Ok(Command::Batch(Arc::new(batch::read(tokens)?)));
     }
     let tokens = &*balance(tokens);
     check_depth(tokens)?;
-    let Some((row, words)) = list::row_of(tokens) else { return no_row(tokens) };
+    let Some((row, words)) = find::row_of(tokens) else { return no_row(tokens) };
     let mut cursor = Cursor::new(tokens);
     let own = match row.reader {
         Reader::Own(read) => {
@@ -66,7 +66,7 @@ fn explain(tokens: &[TokenWithSpan]) -> Result<Command> {
     let analyze = cursor.take_word("analyze");
     cursor.take_word("verbose");
     let rest = cursor.rest();
-    let is_write = list::row_of(rest).is_some_and(|(row, _)| matches!(row.reader, Reader::Write));
+    let is_write = find::row_of(rest).is_some_and(|(row, _)| matches!(row.reader, Reader::Write));
     if is_write && analyze {
         return Err(QueryError::unsupported("EXPLAIN ANALYZE would run the write")
             .at(start)
@@ -96,13 +96,13 @@ fn no_row(tokens: &[TokenWithSpan]) -> Result<Command> {
     }
     if let Some(verb) = ["CREATE", "DROP", "ALTER"].into_iter().find(|verb| is_word(first, verb)) {
         cursor.skip_to(1);
-        let rests = list::rests(&[verb]);
+        let rests = find::rests(&[verb]);
         let (last, others) = rests.split_last().expect("each of them begins a statement");
         return Err(cursor.expected(&format!("{} or {last}", others.join(", "))));
     }
     let message = format!("no statement begins with '{first}'");
     let error = QueryError::new(ErrorKind::Syntax, message).at(cursor.span());
-    Err(match nearest(&first.to_string(), list::meant()) {
+    Err(match nearest(&first.to_string(), find::meant()) {
         Some(near) => error.with_help(format!("did you mean {near}?")),
         None => error,
     })
@@ -112,7 +112,7 @@ fn no_row(tokens: &[TokenWithSpan]) -> Result<Command> {
 ///
 /// Errors: `NotFound`, with what may have been meant; a setting, `SHOW a.b`, is none of ours.
 fn known_to_show(cursor: &mut Cursor<'_>) -> Result<()> {
-    let mut shown = list::rests(&["SHOW"]);
+    let mut shown = find::rests(&["SHOW"]);
     shown.sort_unstable();
     let help = || format!("SHOW takes {}, or the name of a setting", shown.join(", "));
     cursor.skip_to(1);
@@ -138,11 +138,11 @@ fn known_to_show(cursor: &mut Cursor<'_>) -> Result<()> {
 impl Statement {
     /// Whether all nodes of a cluster run it, or none.
     pub(in crate::query) fn is_of_all_nodes(&self) -> bool {
-        list::row_of(self.tokens()).is_some_and(|(row, _)| row.on_all_nodes)
+        find::row_of(self.tokens()).is_some_and(|(row, _)| row.on_all_nodes)
     }
 
     /// Whether the statement changes the session it runs in.
     pub fn changes_session(&self) -> bool {
-        list::row_of(self.tokens()).is_some_and(|(row, _)| row.changes_session)
+        find::row_of(self.tokens()).is_some_and(|(row, _)| row.changes_session)
     }
 }

@@ -1,8 +1,7 @@
 //! The table of statements: a row has everything that parser, help and Tab know of one.
 //!
-//! Invariant: Tab and the help offer only what a row reads; the tests of `repl/complete.rs` try it.
-
-use sqlparser::tokenizer::TokenWithSpan;
+//! `find.rs` looks rows up. Invariant: Tab and the help offer only what a row reads; the tests of
+//! `repl/complete.rs` try it.
 
 use super::access::grant::{Grant, Revoke};
 use super::access::level::{AttachLevel, DetachLevel};
@@ -11,22 +10,19 @@ use super::access::role::{AlterRole, CreateRole, CreateUser, DropRole};
 use super::access::token::{CreateToken, DropToken, ListTokens};
 use super::attach::{Attach, Detach, ImportSstables};
 use super::cache::{AlterCache, InvalidateCache};
-use super::compact::{CancelCompaction, Compact};
 use super::copy::Copy;
 use super::definition::alter::AlterTable;
 use super::definition::index::CreateIndex;
 use super::definition::keyspace::{CreateKeyspace, DropKeyspace, Use};
 use super::definition::table::{DropTable, Truncate};
 use super::definition::table_as;
-use super::definition::table_option;
 use super::definition::user_type::{CreateType, DropType};
 use super::definition::view::{self, CreateView, DropView};
 use super::describe::Describe;
 use super::flush::Flush;
-use super::io::{self, AlterIoClass};
 use super::load::read::KillRead;
 use super::load::service_level::{
-    self, AlterServiceLevel, CreateServiceLevel, DropServiceLevel, ShowEffective,
+    AlterServiceLevel, CreateServiceLevel, DropServiceLevel, ShowEffective,
 };
 use super::policy::{
     Compaction, CreatePolicy, DropPolicy, ExplainPolicy, IoPriority, LoadShedding, PutInCharge,
@@ -34,23 +30,16 @@ use super::policy::{
 };
 use super::row::{Continues, Help, Offered, Reader, StatementRow, Tab, Topic, own};
 use super::show;
-use super::snapshot::SnapshotTo;
+use super::storage::compact::{CancelCompaction, Compact};
+use super::storage::io::{self, AlterIoClass};
+use super::storage::snapshot::SnapshotTo;
+use super::tabs::{
+    CREATED_WITH, KEYSPACE, LEVEL_OPTIONS, MODES, NAME, OPTIONS, POLICY, RIGHTS, ROLE_OPTIONS,
+    SET_POLICY, TABLE,
+};
 use super::watch::summarize::Summarize;
 use super::watch::trace::RecordTrace;
 use super::watch::tracing::Tracing;
-use crate::query::parse::statement::is_word;
-
-const TABLE: &[(&str, &[Tab])] = &[("", &[Tab::Tables]), ("TABLE", &[Tab::Tables])];
-const NAME: &[(&str, &[Tab])] = &[("", &[Tab::Tables])];
-const KEYSPACE: &[(&str, &[Tab])] = &[("", &[Tab::Keyspaces])];
-const POLICY: &[(&str, &[Tab])] = &[("", &[Tab::Policies])];
-/// Behind ALTER RATE LIMITER and its like.
-const SET_POLICY: &[(&str, &[Tab])] = &[
-    ("", &[Tab::Words(&["SET"])]),
-    ("SET", &[Tab::Words(&["POLICY"])]),
-    ("POLICY", &[Tab::Policies]),
-    ("POLICY =", &[Tab::Policies]),
-];
 
 const fn other(form: &'static str, does: &'static str) -> Help {
     Help::Form(Topic::OtherPolicies, form, does)
@@ -65,30 +54,6 @@ const fn puts_in_charge(
     StatementRow { words, reader, help, tabs: SET_POLICY, ..StatementRow::PLAIN }
 }
 
-const MODES: &[Tab] = &[Tab::Words(&["ACTIVE", "CANARY", "SHADOW"])];
-const LEVEL_OPTIONS: &[(&str, &[Tab])] = &[
-    ("WITH", &[Tab::Names(service_level::OPTIONS)]),
-    ("AND", &[Tab::Names(service_level::OPTIONS)]),
-];
-const ROLE_OPTIONS: &[(&str, &[Tab])] = &[
-    ("WITH", &[Tab::Words(&["LOGIN", "PASSWORD", "SUPERUSER"])]),
-    ("AND", &[Tab::Words(&["LOGIN", "PASSWORD", "SUPERUSER"])]),
-];
-/// Behind GRANT and REVOKE.
-const RIGHTS: &[(&str, &[Tab])] = &[
-    ("", &[Tab::Words(&["ALL", "ALTER", "AUTHORIZE", "CREATE", "DROP", "MODIFY", "SELECT"])]),
-    (
-        "ON",
-        &[
-            Tab::Words(&["ADMINISTRATION", "ALL KEYSPACES", "KEYSPACE", "POLICIES", "TABLE"]),
-            Tab::Tables,
-        ],
-    ),
-    ("TABLE", &[Tab::Tables]),
-    ("KEYSPACE", &[Tab::Keyspaces]),
-];
-const OPTIONS: Tab = Tab::Names(table_option::OPTIONS);
-const CREATED_WITH: &[Tab] = &[OPTIONS, Tab::Words(&["CLUSTERING ORDER BY"])];
 const NO_VIEWS: &str = "create a table with the key of the view and write to both; CREATE VIEW \
                         names a query that runs each time";
 const NO_TRANSACTIONS: &str =
@@ -735,55 +700,3 @@ pub static STATEMENTS: &[StatementRow] = &[
     },
     StatementRow { words: "MERGE", ..StatementRow::REFUSED },
 ];
-
-/// The row that reads these tokens, and how many first words it has.
-pub(super) fn row_of(tokens: &[TokenWithSpan]) -> Option<(&'static StatementRow, usize)> {
-    let is_at =
-        |at: usize, word: &str| tokens.get(at).is_some_and(|token| is_word(&token.token, word));
-    longest(STATEMENTS.iter(), is_at)
-}
-
-/// The row that Tab offers and these words, in capital letters, begin with.
-pub fn row_of_words(words: &[String]) -> Option<(&'static StatementRow, usize)> {
-    let is_at = |at: usize, word: &str| words.get(at).is_some_and(|found| found == word);
-    longest(STATEMENTS.iter().filter(|row| row.is_offered()), is_at)
-}
-
-/// The row with most first words of which each is the one that stands there.
-fn longest(
-    rows: impl Iterator<Item = &'static StatementRow>,
-    is_at: impl Fn(usize, &str) -> bool,
-) -> Option<(&'static StatementRow, usize)> {
-    let fits = |words: &str| words.split(' ').enumerate().all(|(at, word)| is_at(at, word));
-    let fitting = rows.flat_map(|row| {
-        let spellings = row.spellings().filter(|words| fits(words));
-        spellings.map(move |words| (row, words.split(' ').count()))
-    });
-    fitting.max_by_key(|(_, words)| *words)
-}
-
-/// First words of the statements that errors offer.
-pub(super) fn meant() -> impl Iterator<Item = &'static str> {
-    let rows = STATEMENTS.iter().filter(|row| row.offered != Offered::Nowhere);
-    rows.flat_map(StatementRow::spellings).filter_map(|words| words.split(' ').next())
-}
-
-/// What follows `words` in the first words of the rows that Tab offers, in the order of the table.
-pub(super) fn rests(words: &[&str]) -> Vec<&'static str> {
-    let rest = |row: &'static StatementRow| {
-        words.iter().try_fold(row.words, |rest, word| rest.strip_prefix(word)?.strip_prefix(' '))
-    };
-    STATEMENTS.iter().filter(|row| row.is_offered()).filter_map(rest).collect()
-}
-
-/// Keywords that may follow `words`, which are in capital letters, in order. What only follows
-/// another one of them is left out.
-pub fn continuations(words: &[&str]) -> Vec<&'static str> {
-    let all = rests(words);
-    let follows =
-        |one: &str, other: &str| one.strip_prefix(other).is_some_and(|rest| rest.starts_with(' '));
-    let is_first = |one: &&str| !all.iter().any(|other| follows(one, other));
-    let mut first: Vec<&str> = all.iter().copied().filter(is_first).collect();
-    first.sort_unstable();
-    first
-}

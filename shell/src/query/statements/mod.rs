@@ -8,19 +8,19 @@ mod access;
 mod attach;
 mod batch;
 mod cache;
-mod compact;
 mod copy;
 mod definition;
 mod describe;
 mod dispatch;
+mod find;
 mod flush;
-mod io;
 mod list;
 mod load;
 mod policy;
 mod row;
 mod show;
-mod snapshot;
+mod storage;
+mod tabs;
 mod watch;
 
 #[cfg(test)]
@@ -38,7 +38,8 @@ use sqlparser::ast;
 
 pub(super) use definition::text as definition_text;
 pub use dispatch::parse;
-pub use list::{STATEMENTS, continuations, row_of_words};
+pub use find::{continuations, row_of_words};
+pub use list::STATEMENTS;
 pub use policy::PolicyUpload;
 pub use row::{Continues, Help, StatementRow, Tab, Topic};
 

@@ -16,7 +16,7 @@ use crate::query::parse::{Cursor, Name};
 use crate::query::session::Session;
 use crate::query::setting::SERVICE_LEVEL;
 use crate::query::statements::access::role_name;
-use crate::query::statements::io::shares;
+use crate::query::statements::storage::io::shares;
 use crate::query::statements::{OwnStatement, Read};
 
 /// What the options are called.

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use tidegate_engine::TableId;
 
-use super::{OwnStatement, Read};
 use crate::query::error::{QueryError, Result, Span};
 use crate::query::outcome::Outcome;
 use crate::query::parse::{Cursor, TableName};
 use crate::query::session::{Progress, Session};
+use crate::query::statements::{OwnStatement, Read};
 
 /// How often whoever waits is told how far it is.
 const TOLD_EVERY: Duration = Duration::from_millis(200);

@@ -6,7 +6,6 @@ use std::path::Path;
 use tidegate_engine::Snapshot;
 use tidegate_engine::schema::named;
 
-use super::{OwnStatement, Read};
 use crate::memory::Bytes;
 use crate::objects::{Moved, Place};
 use crate::query::access::{AuditEvent, Need};
@@ -14,6 +13,7 @@ use crate::query::error::{ErrorKind, QueryError, Result};
 use crate::query::outcome::Outcome;
 use crate::query::parse::Cursor;
 use crate::query::session::{Progress, Session};
+use crate::query::statements::{OwnStatement, Read};
 
 /// Most characters of the name of a snapshot that a client asks for.
 const NAME_MAX: usize = 100;

@@ -4,12 +4,12 @@ use sqlparser::tokenizer::Token;
 use tidegate_engine::config::IO_SHARES_MAX;
 use tidegate_engine::io::Class;
 
-use super::cache::size;
-use super::{OwnStatement, Read};
 use crate::query::error::{QueryError, Result};
 use crate::query::outcome::Outcome;
 use crate::query::parse::Cursor;
 use crate::query::session::Session;
+use crate::query::statements::cache::size;
+use crate::query::statements::{OwnStatement, Read};
 
 /// What is set of a class; `None` stays as it is.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ enum Bandwidth {
 }
 
 /// Names of all classes.
-pub(super) const CLASSES: &[&str] = &["commitlog", "compaction", "flush", "maintenance", "query"];
+pub const CLASSES: &[&str] = &["commitlog", "compaction", "flush", "maintenance", "query"];
 
 impl Read for AlterIoClass {
     fn read(cursor: &mut Cursor<'_>) -> Result<Self> {
@@ -57,7 +57,7 @@ impl Read for AlterIoClass {
 /// Shares, 1 to `most`.
 ///
 /// Errors: `Syntax`, or `Invalid` for other numbers.
-pub(super) fn shares(cursor: &mut Cursor<'_>, most: u32) -> Result<u32> {
+pub fn shares(cursor: &mut Cursor<'_>, most: u32) -> Result<u32> {
     let span = cursor.span();
     let number = cursor.number("a number of shares")?;
     let shares = u32::try_from(number).ok().filter(|shares| (1..=most).contains(shares));
