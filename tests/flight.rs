@@ -35,6 +35,7 @@ mod users;
 mod skip;
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
@@ -94,9 +95,17 @@ impl Service {
     }
 
     /// Starts it with a filter of its log, which is read until it listens, and no further.
-    fn start_logging(directory: &Path, filter: &str) -> Self {
-        let mut child = Service::command(directory, &[]).env("RUST_LOG", filter).spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    /// What it prints may go into the same pipe.
+    fn start_logging(directory: &Path, filter: &str, with_stdout: bool) -> Self {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let mut command = Service::command(directory, &[]);
+        if with_stdout {
+            command.stdout(writer.try_clone().unwrap());
+        }
+        let child = command.env("RUST_LOG", filter).stderr(writer).spawn().unwrap();
+        // It has the other end as well.
+        drop(command);
+        let mut stderr = BufReader::new(ChildStderr::from(OwnedFd::from(reader)));
         let listening = |line: String| Some(line.strip_prefix("listening on ")?.to_owned());
         let address = stderr.by_ref().lines().find_map(|line| listening(line.unwrap()));
         Service { child, stderr, address: address.expect("the service listens") }

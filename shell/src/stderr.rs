@@ -8,14 +8,32 @@
 //! lost. For a person the caller writes itself, so lines come in the order of what was done.
 
 use std::io::{self, Write};
+use std::sync::mpsc::channel;
 use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 
-/// Most lines that wait for the thread: some MB.
+/// Most lines that wait for the thread.
 const LINES_MAX: usize = 10_000;
+/// How long the end of the process waits for lines that were not written yet.
+const FLUSH: Duration = Duration::from_secs(1);
 
-static HANDED_OVER: Mutex<Option<(NonBlocking, WorkerGuard)>> = Mutex::new(None);
+static WRITER: Mutex<Writer> = Mutex::new(Writer::Own);
+
+/// Who writes a line.
+enum Writer {
+    /// Whoever has it.
+    Own,
+    Thread(NonBlocking, WorkerGuard),
+    /// Nobody: the thread still waits for a reader, and so would everybody else.
+    Nobody,
+}
+
+fn exchange(writer: Writer) -> Writer {
+    std::mem::replace(&mut *WRITER.lock().unwrap_or_else(PoisonError::into_inner), writer)
+}
 
 /// From now on a thread of its own writes to stderr, until the end of the [`HandedOver`].
 pub(crate) fn hand_over() -> HandedOver {
@@ -24,11 +42,11 @@ pub(crate) fn hand_over() -> HandedOver {
         .buffered_lines_limit(LINES_MAX)
         .thread_name("stderr")
         .finish(io::stderr());
-    *HANDED_OVER.lock().unwrap_or_else(PoisonError::into_inner) = Some((lines, guard));
+    exchange(Writer::Thread(lines, guard));
     HandedOver(())
 }
 
-/// Its drop waits a second at most for what was not written yet.
+/// Its drop waits a moment for what was not written yet.
 #[must_use]
 pub(crate) struct HandedOver(());
 
@@ -38,22 +56,40 @@ impl Drop for HandedOver {
     }
 }
 
-/// Has the thread write what it has, for a second at most; later lines are written by the caller.
+/// Has the thread write what it has, as far as that takes a moment. Later lines are written by who
+/// has them.
 pub(crate) fn flush() {
-    let handed_over = HANDED_OVER.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some((mut lines, guard)) = handed_over else { return };
+    let (mut lines, guard) = match exchange(Writer::Nobody) {
+        Writer::Thread(lines, guard) => (lines, guard),
+        before => {
+            exchange(before);
+            return;
+        }
+    };
     let lost = lines.error_counter().dropped_lines();
     if lost > 0 {
-        let _ = writeln!(lines, "{lost} lines of the log are lost: nobody read those before");
+        let told = format!("{lost} lines of the log are lost: nobody read those before\n");
+        // Where there is no room for it either, nobody reads it.
+        let _ = lines.write_all(told.as_bytes());
     }
-    drop(guard);
+    // The guard prints to stdout where the thread does not end, and that may be the same pipe.
+    let (done, is_done) = channel();
+    let ended = thread::Builder::new().name("end of stderr".to_owned()).spawn(move || {
+        drop(guard);
+        // Whoever waited may have left.
+        let _ = done.send(());
+    });
+    if ended.is_ok() && is_done.recv_timeout(FLUSH).is_ok() {
+        exchange(Writer::Own);
+    }
 }
 
 /// What takes a line for stderr.
 pub(crate) fn writer() -> Box<dyn Write> {
-    match &*HANDED_OVER.lock().unwrap_or_else(PoisonError::into_inner) {
-        Some((lines, _)) => Box::new(lines.clone()),
-        None => Box::new(io::stderr()),
+    match &*WRITER.lock().unwrap_or_else(PoisonError::into_inner) {
+        Writer::Own => Box::new(io::stderr()),
+        Writer::Thread(lines, _) => Box::new(lines.clone()),
+        Writer::Nobody => Box::new(io::sink()),
     }
 }
 

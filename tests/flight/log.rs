@@ -11,9 +11,16 @@ const LOOK: Duration = Duration::from_millis(20);
 
 #[test]
 fn a_log_that_nobody_reads_holds_nothing_up() {
+    for with_stdout in [false, true] {
+        hold_nothing_up(with_stdout);
+    }
+}
+
+/// With stdout in the same pipe, or in none.
+fn hold_nothing_up(with_stdout: bool) {
     let directory = tempfile::tempdir().unwrap();
     // Far more lines than a pipe holds.
-    let mut service = Service::start_logging(directory.path(), "trace");
+    let mut service = Service::start_logging(directory.path(), "trace", with_stdout);
     client_threads().block_on(async {
         let mut client = connect(&service).await;
         let statements = async {

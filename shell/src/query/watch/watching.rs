@@ -8,7 +8,7 @@ use tidegate_engine::probe::Watch;
 
 use super::current::Entered;
 use super::journal::Journal;
-use super::record::{End, Record, counters_text};
+use super::record::{End, Record, counters_text, kept};
 use super::tracing::{Tracing, TracingMode};
 
 thread_local! {
@@ -110,7 +110,7 @@ impl Watching {
         let (journal, session) = (&self.watcher.journal, self.watcher.tracing.name());
         let End { duration_us, rows, .. } = end;
         let counters = counters_text(&stats);
-        tracing::warn!(%session, duration_us, rows, %counters, "slow statement: {text}");
+        tracing::warn!(%session, duration_us, rows, %counters, "slow statement: {}", kept(&text));
         journal.add_slow(number, (session, &text), stats, end);
     }
 }
