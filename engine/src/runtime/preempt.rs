@@ -8,8 +8,8 @@
 //! Where mail waits for the shard, or a job out of it for its first turn, a turn is over sooner:
 //! somebody's read should not wait for the whole turn of a flush, or of many writes that came just
 //! before it. The same holds for background tasks while the disk has a page that a query waits for:
-//! the thread takes note of it at the end of a turn only. A read's own turn is not cut short: most
-//! such pages are its own, and each yield costs it a doorbell.
+//! the thread takes note of it at the end of a turn only. Jobs have their whole turn: most pages
+//! that wait beside a read are its own, and each yield costs a doorbell.
 //!
 //! A turn that took too long is told by the two looks between which most of it passed: their places
 //! in the source, which the calls bring along.
@@ -36,6 +36,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
@@ -70,6 +71,8 @@ const LOOK_NS: u64 = YIELD_TO_MAIL_NS / 4;
 const CPU_LOOK_NS: u64 = 50_000;
 /// Most calls of `need_preempt` between two looks at the clock.
 const CALLS_MAX: u32 = 64;
+/// How long a process that a panic ends may take to say so.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// On a local shard, one call in so many yields.
 pub(super) const DRAWN_CALLS: u64 = 16;
 
@@ -554,7 +557,17 @@ impl Monitor {
     }
 }
 
+/// Ends the process in a while, should nobody read its last words.
+fn abort_soon() {
+    // Without a thread the words may wait for good, as they would without this.
+    let _ = std::thread::Builder::new().name("last words".to_owned()).spawn(|| {
+        std::thread::sleep(LAST_WORDS);
+        std::process::abort();
+    });
+}
+
 fn end_process(message: &str) -> ! {
+    abort_soon();
     tracing::error!("{message}; the process stops, reopening replays the commitlog");
     // Past the test harness's capture and any log filter: these are the last words.
     let _ = writeln!(std::io::stderr(), "{message}; the process stops");
@@ -570,17 +583,21 @@ fn abort_before_unwinding() {
     INSTALLED.call_once(|| {
         let earlier = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            earlier(info);
-            let _ = CURRENT.try_with(|current| {
-                let Ok(current) = current.try_borrow() else { return };
-                if let Some(monitor) = &*current
-                    && matches!(monitor.on_panic, OnPanic::Abort)
-                {
-                    let (shard, task) = (monitor.shard, monitor.running.get());
-                    let message = info.payload_as_str().unwrap_or("(no message)");
-                    end_process(&format!("shard {shard}: task '{task}' panicked: {message}"));
-                }
+            let ended = CURRENT.try_with(|current| {
+                let current = current.try_borrow().ok()?;
+                let monitor = current.as_ref()?;
+                let ends = matches!(monitor.on_panic, OnPanic::Abort);
+                ends.then(|| (monitor.shard, monitor.running.get()))
             });
+            let ended = ended.ok().flatten();
+            if ended.is_some() {
+                abort_soon();
+            }
+            earlier(info);
+            if let Some((shard, task)) = ended {
+                let message = info.payload_as_str().unwrap_or("(no message)");
+                end_process(&format!("shard {shard}: task '{task}' panicked: {message}"));
+            }
         }));
     });
 }
