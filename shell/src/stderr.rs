@@ -27,7 +27,7 @@ enum Writer {
     /// Whoever has it.
     Own,
     Thread(NonBlocking, WorkerGuard),
-    /// Nobody: the thread still waits for a reader, and so would everybody else.
+    /// Nobody: the thread may still wait for a reader, and so would everybody else.
     Nobody,
 }
 
@@ -56,16 +56,10 @@ impl Drop for HandedOver {
     }
 }
 
-/// Has the thread write what it has, as far as that takes a moment. Later lines are written by who
-/// has them.
+/// Has the thread write what it has, for a moment at most. Later lines go nowhere: a guard that
+/// gave up does not say so, and whoever wrote a line would wait behind the thread.
 pub(crate) fn flush() {
-    let (mut lines, guard) = match exchange(Writer::Nobody) {
-        Writer::Thread(lines, guard) => (lines, guard),
-        before => {
-            exchange(before);
-            return;
-        }
-    };
+    let Writer::Thread(mut lines, guard) = exchange(Writer::Nobody) else { return };
     let lost = lines.error_counter().dropped_lines();
     if lost > 0 {
         let told = format!("{lost} lines of the log are lost: nobody read those before\n");
@@ -74,14 +68,14 @@ pub(crate) fn flush() {
     }
     // The guard prints to stdout where the thread does not end, and that may be the same pipe.
     let (done, is_done) = channel();
-    let ended = thread::Builder::new().name("end of stderr".to_owned()).spawn(move || {
+    let end = move || {
         drop(guard);
         // Whoever waited may have left.
         let _ = done.send(());
-    });
-    if ended.is_ok() && is_done.recv_timeout(FLUSH).is_ok() {
-        exchange(Writer::Own);
-    }
+    };
+    // If no thread starts, or the time is over, what was not written is lost.
+    let _ = thread::Builder::new().name("end of stderr".to_owned()).spawn(end);
+    let _ = is_done.recv_timeout(FLUSH);
 }
 
 /// What takes a line for stderr.
