@@ -5,11 +5,11 @@
 //! rest of the work to that.
 
 use std::cell::Cell;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
+use std::future::Future;
 
 use futures::future::LocalBoxFuture;
+
+use crate::scoped::held_back;
 
 thread_local! {
     static IS_LENT: Cell<bool> = const { Cell::new(false) };
@@ -37,20 +37,14 @@ pub(crate) fn is_lent() -> bool {
 /// shard's thread next. A request that is under way may be shared by several readers, so that it
 /// was begun on the shard's thread is not enough.
 pub(crate) fn on_own_thread<'a, T>(future: impl Future<Output = T> + 'a) -> LocalBoxFuture<'a, T> {
-    Box::pin(async move {
-        let mut future = pin!(future);
-        poll_fn(|context| match is_lent() {
-            true => Poll::Pending,
-            false => future.as_mut().poll(context),
-        })
-        .await
-    })
+    Box::pin(held_back(future, is_lent))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::future::ready;
+    use std::future::{poll_fn, ready};
     use std::rc::Rc;
+    use std::task::Poll;
 
     use futures::FutureExt;
 

@@ -122,9 +122,35 @@ impl<F: Future, S: Scope> Future for Scoped<F, S> {
     }
 }
 
+pin_project! {
+    /// See [`held_back`].
+    pub(crate) struct HeldBack<F> {
+        #[pin]
+        future: F,
+        holds: fn() -> bool,
+    }
+}
+
+/// Leaves a future alone while `holds` says so: it waits then, and nobody is woken.
+pub(crate) fn held_back<F: Future>(future: F, holds: fn() -> bool) -> HeldBack<F> {
+    HeldBack { future, holds }
+}
+
+impl<F: Future> Future for HeldBack<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        match (this.holds)() {
+            true => Poll::Pending,
+            false => this.future.poll(context),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
     use std::panic::AssertUnwindSafe;
 
     use futures::FutureExt;
@@ -163,6 +189,23 @@ mod tests {
         let caught: Option<Result<(), _>> = AssertUnwindSafe(panics).catch_unwind().now_or_never();
         assert!(caught.is_some_and(|result| result.is_err()));
         assert_eq!(told.take(), ["+a", "+b", "-b", "-a"]);
+    }
+
+    #[test]
+    fn a_future_that_is_held_back_is_left_alone() {
+        thread_local! { static HOLDS: Cell<bool> = const { Cell::new(true) }; }
+        let polls = Cell::new(0);
+        let future = async {
+            polls.set(polls.get() + 1);
+            7
+        };
+        let bytes = size_of_val(&future);
+        let held = held_back(future, || HOLDS.get());
+        assert!(size_of_val(&held) <= bytes + size_of::<fn() -> bool>(), "it holds it once");
+        let mut held = Box::pin(held);
+        assert!((&mut held).now_or_never().is_none() && polls.get() == 0);
+        HOLDS.set(false);
+        assert_eq!((held.now_or_never(), polls.get()), (Some(7), 1));
     }
 
     #[test]

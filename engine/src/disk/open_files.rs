@@ -255,11 +255,16 @@ impl Slot {
         }
     }
 
+    /// The file where it has a descriptor.
+    fn at_hand(&self) -> Option<Rc<dyn DiskFile>> {
+        self.was_used.set(true);
+        self.file.borrow().clone()
+    }
+
     /// The file with a descriptor, opened again where it has none.
     async fn opened(self: &Rc<Self>) -> Result<Rc<dyn DiskFile>> {
-        self.was_used.set(true);
-        if let Some(file) = &*self.file.borrow() {
-            return Ok(file.clone());
+        if let Some(file) = self.at_hand() {
+            return Ok(file);
         }
         let opened = self.pool.open_for_reading(&self.path).await;
         // Somebody may have opened it meanwhile, to keep it, and then have removed its name.
@@ -327,6 +332,10 @@ impl DiskFile for ReadFile {
         offset: u64,
         buffer: AlignedBuffer,
     ) -> LocalBoxFuture<'_, (Result<()>, AlignedBuffer)> {
+        // Most reads find it open, and need no room for what opens it.
+        if let Some(file) = self.slot.at_hand() {
+            return async move { file.read_at(offset, buffer).await }.boxed_local();
+        }
         async move {
             match self.slot.opened().await {
                 Ok(file) => file.read_at(offset, buffer).await,
