@@ -136,7 +136,7 @@ impl Underlying for Sstables {
         }
         let Some(first) = first else { return ready(Ok(None)).boxed_local() };
         if others.is_empty() {
-            return read(first, row).boxed_local();
+            return read(first, row);
         }
         // All at once: each waits for the disk alone.
         let all = [first].into_iter().chain(others).map(|live| read(live, row.clone()));

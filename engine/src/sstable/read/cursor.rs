@@ -10,7 +10,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use super::item::{Item, bytes_first, pass, read_item};
+use super::item::{Item, bytes_first, item_at_hand, pass, read_item};
 use crate::error::{Error, Result};
 use crate::mutation::{Direction, Position, Tombstone};
 use crate::schema::ClusteringKey;
@@ -190,6 +190,19 @@ impl RowCursor {
             }
         }
         Ok(item)
+    }
+
+    /// As [`next`](Self::next) of a forward cursor, where what it needs is at hand.
+    ///
+    /// Errors: `Corrupt`.
+    pub(super) fn next_at_hand<R>(
+        &self,
+        data: &Window,
+        read: impl Fn(&mut Input<'_>, &ClusteringKey, Frame) -> Parsed<(u64, Option<R>)>,
+    ) -> Option<Result<Item<R>>> {
+        let Spot::Next { at } = self.spot else { return None };
+        let item = item_at_hand(data, &self.layout, (at, self.limit()), read)?;
+        Some(item.map_err(|error| self.failed(at, error)))
     }
 
     /// Moves over what comes next, which has this [`extent`](Item::extent).

@@ -75,6 +75,25 @@ pub(super) async fn read_item<R>(
     }
 }
 
+/// What [`read_item`] gives, where what it needs is at hand.
+///
+/// Errors: `Corrupt`.
+pub(super) fn item_at_hand<R>(
+    data: &Window,
+    layout: &Layout,
+    (at, limit): (u64, u64),
+    read: impl Fn(&mut Input<'_>, &ClusteringKey, Frame) -> Parsed<(u64, Option<R>)>,
+) -> Option<Result<Item<R>>> {
+    if !data.holds(at, bytes_first((at, limit), data)) {
+        return None;
+    }
+    match parse(&mut Input::new(data.bytes_from(at)), layout, at, read) {
+        Ok(item) => Some(Ok(item)),
+        Err(Fault::Short { .. }) => None,
+        Err(fault) => Some(Err(data.content().fault(fault, at))),
+    }
+}
+
 fn parse<R>(
     input: &mut Input<'_>,
     layout: &Layout,
@@ -129,33 +148,48 @@ struct ReadFront {
     size: u64,
 }
 
-/// Deletion and static row of a partition, and where its first row or marker begins. `stated` is
-/// what its promoted index says of them, with the file that it stands in, and whether that is to be
-/// taken for the whole, though it does not know of the static row.
+/// What a promoted index says of the front of its partition, with the file that it stands in, and
+/// whether that is to be taken for the whole, though it does not know of the static row.
+pub(super) type StatedFront<'a> = (Option<(&'a CheckedFile, Stated)>, bool);
+
+/// Error of a promoted index that says something else than the data.
+fn contradiction(place: &PartitionPlace, (index, stated): (&CheckedFile, Stated)) -> Error {
+    let at = place.promoted.map_or(0, |(at, _)| at);
+    let found = format!("{} bytes, {:?}", stated.header_bytes, stated.deletion);
+    Error::corrupt(index.path(), at, "the size and deletion of the front", found)
+}
+
+/// What [`front_of`] gives, where the promoted index knows all that the front holds: then the front
+/// is not read.
+///
+/// Errors: `Corrupt` when it lies outside of the data.
+pub(super) fn front_at_hand(
+    data: &Window,
+    layout: &Layout,
+    place: &PartitionPlace,
+    (stated, is_enough): StatedFront<'_>,
+) -> Option<Result<PartitionFront>> {
+    let (index, stated) = stated.filter(|_| layout.statics.list.is_empty() || is_enough)?;
+    let body = place.start.checked_add(stated.header_bytes);
+    let body = body.filter(|at| *at < data.content().size());
+    let front =
+        |body| PartitionFront { deletion: stated.deletion, static_row: Row::default(), body };
+    Some(body.map(front).ok_or_else(|| contradiction(place, (index, stated))))
+}
+
+/// Deletion and static row of a partition, and where its first row or marker begins.
 ///
 /// Errors: `Io`; `Corrupt` also when index and data disagree.
 pub(super) async fn front_of(
     data: &mut Window,
     layout: &Layout,
     (key, place): (&PartitionKey, PartitionPlace),
-    (stated, is_enough): (Option<(&CheckedFile, Stated)>, bool),
+    (stated, is_enough): StatedFront<'_>,
 ) -> Result<PartitionFront> {
-    let PartitionPlace { start, end, promoted } = place;
-    let contradiction = |(index, stated): (&CheckedFile, Stated)| {
-        let at = promoted.map_or(0, |(at, _)| at);
-        let found = format!("{} bytes, {:?}", stated.header_bytes, stated.deletion);
-        Error::corrupt(index.path(), at, "the size and deletion of the front", found)
-    };
-    if let Some((index, stated)) = stated
-        && (layout.statics.list.is_empty() || is_enough)
-    {
-        // It knows all that the front holds, so the front is not read.
-        let body = start.checked_add(stated.header_bytes);
-        let body = body.filter(|at| *at < data.content().size());
-        let body = body.ok_or_else(|| contradiction((index, stated)))?;
-        let static_row = Row::default();
-        return Ok(PartitionFront { deletion: stated.deletion, static_row, body });
+    if let Some(front) = front_at_hand(data, layout, &place, (stated, is_enough)) {
+        return front;
     }
+    let PartitionPlace { start, end, .. } = place;
     if let Some(end) = end.filter(|_| stated.is_none()) {
         data.take_in(start, end).await?;
     }
@@ -168,7 +202,7 @@ pub(super) async fn front_of(
     }
     match stated {
         Some((index, stated)) if stated != (Stated { header_bytes: size, deletion }) => {
-            Err(contradiction((index, stated)))
+            Err(contradiction(&place, (index, stated)))
         }
         _ => Ok(PartitionFront { deletion, static_row, body: start + size }),
     }

@@ -5,8 +5,11 @@
 use std::cmp::Ordering;
 use std::rc::Rc;
 
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+
 use super::cursor::{RowCursor, Span, Spot};
-use super::item::{Item, PartitionFront, front_of};
+use super::item::{Item, PartitionFront, front_at_hand, front_of};
 use super::sstable::{KnownPartition, Sstable};
 use crate::config::PAGE_BYTES;
 use crate::error::{Error, Result};
@@ -38,46 +41,104 @@ impl Sstable {
     /// asked [`may_contain`](Self::may_contain).
     ///
     /// Errors: `Io`; `Corrupt` also when index and data disagree.
-    pub async fn read_row(
+    pub fn read_row(
         self: Rc<Self>,
         key: Rc<PartitionKey>,
         row: ClusteringKey,
         wants_front: bool,
-    ) -> Result<Option<PointRead>> {
+    ) -> LocalBoxFuture<'static, Result<Option<PointRead>>> {
         probe::count(Count::SstableReads, 1);
         self.note_read("a row");
-        // One of several that are asked at once: who has the turn makes way when that is over.
-        while runtime::need_preempt() {
-            runtime::yield_now().await;
-        }
-        let Some((place, indexed)) = self.locate(&key, row.as_ordered()).await? else {
-            return Ok(None);
-        };
         let mut data = Window::new(self.data.clone(), Access::Rows);
+        // Most reads of wide partitions: this future takes two thirds of the other's room at most.
+        if let Some(sought) = self.sought_at_hand(&data, &key, &row, wants_front) {
+            let read = async move {
+                make_way().await;
+                let mut sought = sought?;
+                self.look_where_sought(&row, &mut sought, &mut data).await?;
+                Ok(Some(sought.found))
+            };
+            return read.boxed_local();
+        }
+        let read = async move {
+            make_way().await;
+            let sought = self.seek_row(&mut data, &key, &row, wants_front).await?;
+            let Some(mut sought) = sought else { return Ok(None) };
+            self.look_where_sought(&row, &mut sought, &mut data).await?;
+            Ok(Some(sought.found))
+        };
+        read.boxed_local()
+    }
+
+    /// What [`seek_row`](Self::seek_row) gives, where all that it needs is in memory, parsed.
+    ///
+    /// Errors: `Corrupt` when index and data disagree.
+    fn sought_at_hand(
+        &self,
+        data: &Window,
+        key: &PartitionKey,
+        row: &ClusteringKey,
+        wants_front: bool,
+    ) -> Option<Result<Sought>> {
+        if wants_front && !self.layout.statics.list.is_empty() {
+            return None;
+        }
+        let (place, indexed) = self.known_place(key, row.as_ordered())?;
         let stated = indexed.map(|(stated, _)| (&*self.index, stated));
-        let front = front_of(&mut data, &self.layout, (&key, place), (stated, !wants_front));
-        let PartitionFront { deletion, static_row, body } = front.await?;
-        let static_row = (!static_row.is_empty()).then(|| Rc::new(static_row));
-        let mut found = PointRead { deletion, static_row, ..PointRead::default() };
+        let front = front_at_hand(data, &self.layout, &place, (stated, !wants_front))?;
+        Some(front.map(|front| Sought::behind(front, place, indexed)))
+    }
+
+    /// Where a row is to be looked for, and what its partition begins with; `None` where the
+    /// partition is not here.
+    ///
+    /// Errors: `Io`; `Corrupt` also when index and data disagree.
+    async fn seek_row(
+        &self,
+        data: &mut Window,
+        key: &PartitionKey,
+        row: &ClusteringKey,
+        wants_front: bool,
+    ) -> Result<Option<Sought>> {
+        let located = match self.known_place(key, row.as_ordered()) {
+            Some(known) => Some(known),
+            None => self.locate(key, row.as_ordered()).await?,
+        };
+        let Some((place, indexed)) = located else { return Ok(None) };
+        let stated = indexed.map(|(stated, _)| (&*self.index, stated));
+        let front = front_of(data, &self.layout, (key, place), (stated, !wants_front)).await?;
+        Ok(Some(Sought::behind(front, place, indexed)))
+    }
+
+    /// Adds the row to what is found, and what is in force there.
+    ///
+    /// Errors: `Io`; `Corrupt` also when index and data disagree.
+    async fn look_where_sought(
+        &self,
+        row: &ClusteringKey,
+        sought: &mut Sought,
+        data: &mut Window,
+    ) -> Result<()> {
+        let Sought { place, indexed, body, found } = sought;
+        debug_assert!(found.row.is_none(), "{row:?} is looked for once");
         let end = place.end.unwrap_or(data.content().size());
-        let span = Span { start: place.start, body, end };
+        let span = Span { start: place.start, body: *body, end };
         let mut cursor = RowCursor::new(self.layout.clone(), Direction::Forward, span);
-        if let Some((_, RowPlace { block, open })) = indexed {
+        if let Some((_, RowPlace { block, open })) = *indexed {
             found.tombstone = open;
-            let Some(block) = block else { return Ok(Some(found)) };
+            let Some(block) = block else { return Ok(()) };
             cursor.open = open;
-            cursor.spot = Spot::Next { at: body.max(place.start.saturating_add(block.start)) };
+            cursor.spot = Spot::Next { at: span.body.max(place.start.saturating_add(block.start)) };
             // Behind the last block nothing else of the partition follows.
             cursor.bound = block.end.map_or(u64::MAX, |end| place.start.saturating_add(end));
             data.expect_walk(block.end.map_or(0, |end| end.saturating_sub(block.start)));
         }
-        cursor.take_in(&mut data).await?;
-        let is_told =
-            look_for(&row, (&mut cursor, &self.layout), &mut data, &mut found.row).await?;
+        cursor.take_in(data).await?;
+        let is_told = look_for(row, (&mut cursor, &self.layout), data, &mut found.row).await?;
         found.tombstone = cursor.open;
         probe::count(Count::SstableRows, u64::from(found.row.is_some()));
         if is_told {
-            return Ok(Some(found));
+            return Ok(());
         }
         match place.promoted {
             // By it the block reaches up to the row, so something stands there or behind.
@@ -86,21 +147,22 @@ impl Sstable {
                 let found = format!("its end at {}", cursor.here());
                 Err(Error::corrupt(self.index.path(), index_at, wanted, found))
             }
-            _ => cursor.finish(&data).map(|()| Some(found)),
+            _ => cursor.finish(data),
         }
+    }
+
+    /// What [`locate`](Self::locate) gives of a partition whose promoted index is kept parsed.
+    fn known_place(&self, key: &PartitionKey, row: &[u8]) -> Option<Located> {
+        let known = self.known.get(key.token().0 as u64).filter(|known| known.key == *key)?;
+        probe::note(|| "promoted index is in memory, parsed".to_owned());
+        let indexed = (known.blocks.stated, known.blocks.place_of_row(row));
+        Some((known.place, Some(indexed)))
     }
 
     /// Where a partition stands, what its promoted index says of the front, and where a row stands
     /// by it. A promoted index that is in memory and not long is parsed and kept so.
     async fn locate(&self, key: &PartitionKey, row: &[u8]) -> Result<Option<Located>> {
         let token = key.token().0 as u64;
-        if let Some(known) = self.known.get(token)
-            && known.key == *key
-        {
-            probe::note(|| "promoted index is in memory, parsed".to_owned());
-            let indexed = (known.blocks.stated, known.blocks.place_of_row(row));
-            return Ok(Some((known.place, Some(indexed))));
-        }
         let mut index = Window::new(Content::Plain(self.index.clone()), Access::Cached);
         let entry = find(&self.summary, &mut index, &self.pages, (key, None)).await?;
         let Some(entry) = entry else { return Ok(None) };
@@ -133,6 +195,13 @@ impl Sstable {
     }
 }
 
+/// One of several reads that are asked at once: who has the turn makes way when that is over.
+async fn make_way() {
+    while runtime::need_preempt() {
+        runtime::yield_now().await;
+    }
+}
+
 /// Goes forward to the row with this key, or to where it would stand, up to which what is in force
 /// is followed. False where the block or the partition ends before.
 async fn look_for(
@@ -158,7 +227,13 @@ async fn look_for(
             };
             Ok((previous, Some(flat)))
         };
-        let item = cursor.next(data, u64::MAX, read).await?.expect("what may be read is there");
+        let item = match cursor.next_at_hand(data, read) {
+            Some(item) => item?,
+            None => {
+                let item = Box::pin(cursor.next(data, u64::MAX, read)).await?;
+                item.expect("what may be read is there")
+            }
+        };
         let extent = item.extent();
         match item {
             Item::Row { key, row: content, .. } => match key.cmp(row) {
@@ -183,3 +258,28 @@ async fn look_for(
 
 /// A partition, and what its promoted index says where it has one.
 type Located = (PartitionPlace, Option<(Stated, RowPlace)>);
+
+/// Where a row is to be looked for.
+struct Sought {
+    place: PartitionPlace,
+    indexed: Option<(Stated, RowPlace)>,
+    /// Where the rows of the partition begin.
+    body: u64,
+    /// What is found so far.
+    found: PointRead,
+}
+
+impl Sought {
+    /// Behind the front of its partition.
+    fn behind(
+        PartitionFront { deletion, static_row, body }: PartitionFront,
+        place: PartitionPlace,
+        indexed: Option<(Stated, RowPlace)>,
+    ) -> Self {
+        let start = place.start;
+        debug_assert!(start <= body, "rows begin at {body}, their partition at {start}");
+        let static_row = (!static_row.is_empty()).then(|| Rc::new(static_row));
+        let found = PointRead { deletion, static_row, ..PointRead::default() };
+        Sought { place, indexed, body, found }
+    }
+}

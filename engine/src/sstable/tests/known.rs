@@ -133,3 +133,26 @@ fn rows_whose_keys_begin_alike_are_found_wherever_they_stand() {
         }
     }
 }
+
+/// A read that the disk answers is put into a box: the shorter it is, the less a read costs.
+#[test]
+fn a_read_whose_place_is_known_takes_less_room_than_one_that_seeks_it() {
+    let mut known = 0;
+    for seed in 0..40 {
+        let Some((table, partitions)) = table(seed, PageCache::new(64 << 20, 1)) else { continue };
+        for (key, partition) in &partitions {
+            let Some(row) = partition.rows.keys().next() else { continue };
+            let bytes = || {
+                let read = table.clone().read_row(Rc::new(key.clone()), row.clone(), false);
+                size_of_val(&*read)
+            };
+            let seeks = bytes();
+            check_rows(&table, key, partition);
+            if table.known.get(token(key)).is_some() {
+                assert!(3 * bytes() < 2 * seeks, "{} beside {seeks} bytes", bytes());
+                known += 1;
+            }
+        }
+    }
+    assert!(known >= 10, "{known} places were known");
+}
