@@ -27,10 +27,10 @@ impl Run {
     }
 
     pub(super) fn pages(&self) -> &[Page] {
+        if self.whole.len() <= PAGE_BYTES {
+            return std::slice::from_ref(&self.whole);
+        }
         self.pages.get_or_init(|| {
-            if self.whole.len() <= PAGE_BYTES {
-                return vec![self.whole.clone()];
-            }
             let pages = self.whole.chunks(PAGE_BYTES).map(|content| {
                 let mut page = AlignedBuffer::for_reading(PAGE_BYTES);
                 page.extend(content);

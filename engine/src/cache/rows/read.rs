@@ -5,6 +5,7 @@
 //! meanwhile. It holds the version, and adds what it reads only while that version is the
 //! partition's latest and no newer flush has touched it.
 
+use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -112,7 +113,10 @@ pub(super) struct CachedRead {
     fill_max: usize,
     /// Entries without rows that the last call passed.
     passed: usize,
-    pace: Rc<FillPace>,
+    /// Made where it is needed first: most reads find all in memory.
+    pace: OnceCell<Rc<FillPace>>,
+    /// Entries from memory that a pace was not told of.
+    saved: u64,
     /// Known entries that are worth another read behind them, once that was asked for.
     worth: Option<usize>,
 }
@@ -205,8 +209,6 @@ impl CachedRead {
             }
         }
         let direction = slice.direction;
-        let room = cache.cache.capacity_bytes() / SHARE_OF_A_READ;
-        let pace = Rc::new(FillPace::new(0, cache.fill_min.get(), room as usize));
         CachedRead {
             cache,
             key,
@@ -222,15 +224,34 @@ impl CachedRead {
             state,
             fill_max: FIRST_FILL,
             passed: 0,
-            pace,
+            pace: OnceCell::new(),
+            saved: 0,
             worth: None,
         }
     }
 
     /// The same as a part of a scan, at the pace of that.
     pub(super) fn of_a_scan(mut self, pace: Rc<FillPace>) -> Self {
-        self.pace = pace;
+        self.pace = OnceCell::from(pace);
         self
+    }
+
+    fn pace(&self) -> &Rc<FillPace> {
+        self.pace.get_or_init(|| {
+            debug_assert!(self.place.is_some() || self.saved == 0, "what is not known saved reads");
+            let room = self.cache.cache.capacity_bytes() / SHARE_OF_A_READ;
+            let pace = FillPace::new(0, self.cache.fill_min.get(), room as usize);
+            pace.saved(self.saved);
+            Rc::new(pace)
+        })
+    }
+
+    /// Entries came from memory.
+    fn note_saved(&mut self, entries: u64) {
+        match self.pace.get() {
+            Some(pace) => pace.saved(entries),
+            None => self.saved += entries,
+        }
     }
 
     /// Known entries behind a gap that are worth another read behind them.
@@ -359,7 +380,7 @@ impl CachedRead {
     fn target(&self) -> Option<Target> {
         let (handle, version) = self.place.as_ref()?;
         let (handle, version) = (handle.clone(), version.clone());
-        let (cache, pace) = (self.cache.clone(), self.pace.clone());
+        let (cache, pace) = (self.cache.clone(), self.pace().clone());
         Some(Target { cache, handle, version, pace })
     }
 
@@ -463,7 +484,7 @@ impl CachedRead {
                 self.cache.used.set(used);
                 self.cache.counts.borrow_mut().row_hits += out.given - before;
                 note_rows(out.rows() - rows_before);
-                self.pace.saved(out.given - before);
+                self.note_saved(out.given - before);
                 match step {
                     Step::More => {}
                     Step::Done => self.state = State::Between,
@@ -513,6 +534,18 @@ impl CachedRead {
 
     /// Goes on where something has to be read from below.
     async fn step(&mut self, out: &mut VecDeque<Fragment>, goal: usize) -> Result<()> {
+        if let State::Filling(_, fill) = &mut self.state {
+            // It stays where it stands: this future needs no room for it.
+            let is_over = fill.advance(out, goal).await;
+            let State::Filling(walk, fill) = std::mem::replace(&mut self.state, State::Done) else {
+                unreachable!("the state was looked at above");
+            };
+            self.state = match is_over? {
+                true => self.behind(walk, fill.range()),
+                false => State::Filling(walk, fill),
+            };
+            return Ok(());
+        }
         self.state = match std::mem::replace(&mut self.state, State::Done) {
             State::Start => self.begin(out).await?,
             State::Walking(walk) if self.place.is_some() => {
@@ -541,14 +574,7 @@ impl CachedRead {
                     None => State::Walking(walk),
                 },
             },
-            State::Filling(walk, mut fill) => {
-                if fill.advance(out, goal).await? {
-                    self.behind(walk, fill.range())
-                } else {
-                    State::Filling(walk, fill)
-                }
-            }
-            state @ (State::Between | State::Done) => state,
+            state @ (State::Between | State::Done | State::Filling(..)) => state,
         };
         Ok(())
     }

@@ -210,6 +210,17 @@ fn the_head_of_a_time_series_stays_known_over_flushes_and_eviction() {
     assert_eq!(reads.iter().sum::<u64>(), 1, "one read of the disk, the first: {reads:?}");
 }
 
+/// Allocators hand out pieces of up to a kilobyte faster than longer ones.
+#[test]
+fn a_read_waits_in_a_small_piece_of_memory() {
+    let mut world = World::new(2);
+    let (key, slice) = (world.key(), Slice::full(Direction::Forward));
+    let mut source = world.rows.read(&key, &slice, world.disk.clone(), world.generation);
+    let mut out = VecDeque::new();
+    let bytes = size_of_val(&*source.fill(&mut out));
+    assert!(bytes <= 1024, "{bytes} bytes");
+}
+
 /// What a read gives until its end or an error; true at the end.
 fn read_until_error(mut source: Box<dyn FragmentSource>) -> (VecDeque<Fragment>, bool) {
     let mut out = VecDeque::new();
