@@ -50,8 +50,10 @@ impl Sstable {
         probe::count(Count::SstableReads, 1);
         self.note_read("a row");
         let mut data = Window::new(self.data.clone(), Access::Rows);
+        let known = self.known_place(&key, row.as_ordered());
+        let at_hand = |located| self.sought_at_hand(&data, located, wants_front);
         // Most reads of wide partitions: this future takes two thirds of the other's room at most.
-        if let Some(sought) = self.sought_at_hand(&data, &key, &row, wants_front) {
+        if let Some(sought) = known.and_then(at_hand) {
             let read = async move {
                 make_way().await;
                 let mut sought = sought?;
@@ -62,7 +64,7 @@ impl Sstable {
         }
         let read = async move {
             make_way().await;
-            let sought = self.seek_row(&mut data, &key, &row, wants_front).await?;
+            let sought = self.seek_row(&mut data, (&key, &row), known, wants_front).await?;
             let Some(mut sought) = sought else { return Ok(None) };
             self.look_where_sought(&row, &mut sought, &mut data).await?;
             Ok(Some(sought.found))
@@ -70,37 +72,32 @@ impl Sstable {
         read.boxed_local()
     }
 
-    /// What [`seek_row`](Self::seek_row) gives, where all that it needs is in memory, parsed.
+    /// What [`seek_row`](Self::seek_row) gives of a known place, where the front need not be read.
     ///
     /// Errors: `Corrupt` when index and data disagree.
     fn sought_at_hand(
         &self,
         data: &Window,
-        key: &PartitionKey,
-        row: &ClusteringKey,
+        (place, indexed): Located,
         wants_front: bool,
     ) -> Option<Result<Sought>> {
-        if wants_front && !self.layout.statics.list.is_empty() {
-            return None;
-        }
-        let (place, indexed) = self.known_place(key, row.as_ordered())?;
         let stated = indexed.map(|(stated, _)| (&*self.index, stated));
         let front = front_at_hand(data, &self.layout, &place, (stated, !wants_front))?;
         Some(front.map(|front| Sought::behind(front, place, indexed)))
     }
 
     /// Where a row is to be looked for, and what its partition begins with; `None` where the
-    /// partition is not here.
+    /// partition is not here. `known` is its [`known_place`](Self::known_place).
     ///
     /// Errors: `Io`; `Corrupt` also when index and data disagree.
     async fn seek_row(
         &self,
         data: &mut Window,
-        key: &PartitionKey,
-        row: &ClusteringKey,
+        (key, row): (&PartitionKey, &ClusteringKey),
+        known: Option<Located>,
         wants_front: bool,
     ) -> Result<Option<Sought>> {
-        let located = match self.known_place(key, row.as_ordered()) {
+        let located = match known {
             Some(known) => Some(known),
             None => self.locate(key, row.as_ordered()).await?,
         };
