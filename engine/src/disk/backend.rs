@@ -43,19 +43,38 @@ pub fn run<F: Future>(
     backend: Backend,
     make: impl FnOnce(Rc<dyn Disk>, Backend) -> F,
 ) -> Result<F::Output> {
-    run_within(backend, &|poll| poll(), make)
+    let chosen = choose(backend);
+    let result = match chosen {
+        Backend::Uring => uring::run(|disk| make(disk, chosen)),
+        _ => blocking::run(|disk| make(disk, chosen)),
+    };
+    result.map_err(cannot_be_started)
 }
 
 /// As [`run`]; the future and its local tasks are polled, and those that are left are dropped,
 /// within calls of `around`.
 ///
 /// Errors: as `run`.
-pub fn run_within<F: Future>(
+pub fn run_within<F>(
     backend: Backend,
-    around: &Around<'_>,
-    make: impl FnOnce(Rc<dyn Disk>, Backend) -> F,
-) -> Result<F::Output> {
-    let chosen = match (backend, uring::support()) {
+    around: Rc<Around>,
+    make: impl FnOnce(Rc<dyn Disk>, Backend) -> F + 'static,
+) -> Result<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    let chosen = choose(backend);
+    let result = match chosen {
+        Backend::Uring => uring::run_within(around, move |disk| make(disk, chosen)),
+        _ => blocking::run_within(around, |disk| make(disk, chosen)),
+    };
+    result.map_err(cannot_be_started)
+}
+
+/// Io_uring where it is permitted, unless another backend is asked for.
+fn choose(backend: Backend) -> Backend {
+    match (backend, uring::support()) {
         (Backend::Auto, Ok(_)) | (Backend::Uring, _) => Backend::Uring,
         (Backend::Auto, Err(reason)) => {
             static SAID: Once = Once::new();
@@ -65,12 +84,11 @@ pub fn run_within<F: Future>(
             Backend::Blocking
         }
         (Backend::Blocking, _) => Backend::Blocking,
-    };
-    let result: io::Result<F::Output> = match chosen {
-        Backend::Uring => uring::run(around, |disk| make(disk, chosen)),
-        _ => blocking::run(around, |disk| make(disk, chosen)),
-    };
-    result.map_err(|error| Error::Unavailable(format!("disk I/O cannot be started: {error}")))
+    }
+}
+
+fn cannot_be_started(error: io::Error) -> Error {
+    Error::Unavailable(format!("disk I/O cannot be started: {error}"))
 }
 
 #[cfg(test)]

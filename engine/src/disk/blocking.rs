@@ -24,8 +24,14 @@ const POOL_THREADS_MAX: usize = 16;
 
 /// Runs a future on the calling thread, with a pool for the disk, until it is done. Local tasks
 /// that are left are dropped then.
-pub fn run<F: Future>(
-    around: &Around<'_>,
+pub fn run<F: Future>(make: impl FnOnce(Rc<dyn Disk>) -> F) -> io::Result<F::Output> {
+    run_within(Rc::new(|poll| poll()), make)
+}
+
+/// As [`run`]; the future and its local tasks are polled, and those that are left are dropped,
+/// within calls of `around`.
+pub fn run_within<F: Future>(
+    around: Rc<Around>,
     make: impl FnOnce(Rc<dyn Disk>) -> F,
 ) -> io::Result<F::Output> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -245,11 +251,11 @@ mod tests {
     #[test]
     fn the_pool_behaves_as_every_disk() {
         let directory = tempfile::tempdir().unwrap();
-        run(&|poll| poll(), |disk| conformance::run(disk, directory.path())).unwrap();
+        run(|disk| conformance::run(disk, directory.path())).unwrap();
     }
 
     #[test]
     fn a_file_system_without_direct_io_is_read_through_the_page_cache() {
-        run(&|poll| poll(), conformance::reads_without_direct_io).unwrap();
+        run(conformance::reads_without_direct_io).unwrap();
     }
 }

@@ -28,7 +28,7 @@ use futures::future::LocalBoxFuture;
 use tokio_uring::buf::{BoundedBuf, IoBuf, IoBufMut};
 
 use super::blocking::{list, on_path, on_pool};
-use super::tasks::{Around, run_tasks};
+use super::tasks::{Around, run_beside};
 use super::transfer::{after_read, after_write, assert_aligned};
 use super::{Access, AlignedBuffer, DirectoryEntry, Disk, DiskFile, OpenOptions};
 use crate::error::{Error, Result};
@@ -51,10 +51,26 @@ pub fn support() -> &'static Result<RingSupport, String> {
 /// are left are dropped then.
 ///
 /// Errors: the ring cannot be made.
-pub fn run<F: Future>(
-    around: &Around<'_>,
-    make: impl FnOnce(Rc<dyn Disk>) -> F,
-) -> io::Result<F::Output> {
+pub fn run<F: Future>(make: impl FnOnce(Rc<dyn Disk>) -> F) -> io::Result<F::Output> {
+    make_runtime()?.block_on(until_given_back(make))
+}
+
+/// As [`run`]; the future and its local tasks are polled, and those that are left are dropped,
+/// within calls of `around`.
+///
+/// Errors: as `run`.
+pub fn run_within<F>(
+    around: Rc<Around>,
+    make: impl FnOnce(Rc<dyn Disk>) -> F + 'static,
+) -> io::Result<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    make_runtime()?.block_on(run_beside(around, until_given_back(make)))
+}
+
+fn make_runtime() -> io::Result<tokio_uring::Runtime> {
     let support = support().as_ref().map_err(|reason| io::Error::other(reason.as_str()))?;
     let mut ring = tokio_uring::uring_builder();
     ring.setup_cqsize(RING_COMPLETIONS);
@@ -66,13 +82,18 @@ pub fn run<F: Future>(
     }
     let mut builder = tokio_uring::builder();
     builder.entries(RING_ENTRIES).uring_builder(&ring);
-    let runtime = tokio_uring::Runtime::new(&builder)?;
-    runtime.block_on(run_tasks(around, async move {
-        let lent = Rc::new(Lent::default());
-        let output = make(Rc::new(UringDisk { lent: lent.clone() })).await;
-        lent.drain().await?;
-        Ok(output)
-    }))
+    tokio_uring::Runtime::new(&builder)
+}
+
+/// Runs a future with a disk on the surrounding ring, and waits for the buffers that the kernel
+/// still has at its end.
+async fn until_given_back<F: Future>(
+    make: impl FnOnce(Rc<dyn Disk>) -> F,
+) -> io::Result<F::Output> {
+    let lent = Rc::new(Lent::default());
+    let output = make(Rc::new(UringDisk { lent: lent.clone() })).await;
+    lent.drain().await?;
+    Ok(output)
 }
 
 /// A disk on the ring of the surrounding tokio-uring runtime.
@@ -380,14 +401,14 @@ mod tests {
     fn the_ring_behaves_as_every_disk() {
         if permitted() {
             let directory = tempfile::tempdir().unwrap();
-            run(&|poll| poll(), |disk| conformance::run(disk, directory.path())).unwrap();
+            run(|disk| conformance::run(disk, directory.path())).unwrap();
         }
     }
 
     #[test]
     fn a_file_system_without_direct_io_is_read_through_the_page_cache() {
         if permitted() {
-            run(&|poll| poll(), conformance::reads_without_direct_io).unwrap();
+            run(conformance::reads_without_direct_io).unwrap();
         }
     }
 
@@ -411,7 +432,7 @@ mod tests {
             std::fs::write(&writes_to, [7; 4096]).unwrap();
         });
         let writer = writer.unwrap();
-        run(&|poll| poll(), |disk| async move {
+        run(|disk| async move {
             let options = OpenOptions { access: Access::ReadWrite, data_sync: false };
             let pipe = disk.open(&path, options).await.unwrap();
             let mut abandoned = pipe.read_at(0, AlignedBuffer::with_capacity(4096));
@@ -440,7 +461,7 @@ mod tests {
         if permitted() {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("file");
-            let file = run(&|poll| poll(), |disk| async move {
+            let file = run(|disk| async move {
                 let file = disk.open(&path, OpenOptions::CREATE).await.unwrap();
                 let mut pending = file.write_at(0, AlignedBuffer::padded(b"left behind"));
                 let _ = futures::poll!(&mut pending);

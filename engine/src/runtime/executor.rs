@@ -178,7 +178,7 @@ pub async fn start<S: 'static>(
 
 fn run_thread<S: 'static>(
     options: ExecutorOptions,
-    init: impl FnOnce(Rc<ShardContext>) -> LocalBoxFuture<'static, Result<Rc<S>>>,
+    init: impl FnOnce(Rc<ShardContext>) -> LocalBoxFuture<'static, Result<Rc<S>>> + 'static,
     (mailbox, stats, lease): (Receiver<Mail<S>>, Arc<RuntimeStats>, Arc<Lease<S>>),
     ready: oneshot::Sender<Result<()>>,
 ) {
@@ -231,7 +231,8 @@ fn run_thread<S: 'static>(
             }
         }
     };
-    let result = disk::run_within(options.backend, &|poll| lease.during(poll), serve_all);
+    let around = Rc::new(move |poll: &mut dyn FnMut()| lease.during(poll));
+    let result = disk::run_within(options.backend, around, serve_all);
     if let Err(error) = result {
         answer(&ready, Err(error));
     }
