@@ -167,19 +167,12 @@ impl CachedRead {
         underlying: Rc<dyn Underlying>,
         generation: u64,
     ) -> Self {
-        let mut state = State::Start;
         let place = cache.find(key, generation);
-        if place.is_none() && cache.is_known_absent(key) {
-            let mut counts = cache.counts.borrow_mut();
-            counts.reads += 1;
-            counts.partition_hits += 1;
-            probe::count(Count::CacheHits, 1);
-            state = State::Done;
-        }
-        probe::note(|| match (&place, &state) {
+        let is_absent = place.is_none() && cache.is_known_absent(key);
+        probe::note(|| match (&place, is_absent) {
             (Some(_), _) => "row cache: partition is known".to_owned(),
-            (None, State::Done) => "row cache: there is no such partition".to_owned(),
-            (None, _) => "row cache: partition is not known".to_owned(),
+            (None, true) => "row cache: there is no such partition".to_owned(),
+            (None, false) => "row cache: partition is not known".to_owned(),
         });
         let row = row_of(&slice.ranges);
         // At once: all that is fetched for it is fetched side by side, the key below as well.
@@ -195,38 +188,56 @@ impl CachedRead {
             }
         }
         let key = place.as_ref().map_or_else(|| Rc::new(key.clone()), |(held, _)| held.key.clone());
-        let only = row.filter(|_| at_hand.is_none()).cloned();
-        let (mut first, mut rest) = (None, VecDeque::new());
-        if row.is_none() {
-            let mut ranges = slice.ranges.iter().cloned();
-            first = match slice.direction {
-                Direction::Forward => ranges.next(),
-                Direction::Reversed => ranges.next_back(),
-            };
-            rest.extend(ranges);
-            if slice.direction.is_reversed() {
-                rest.make_contiguous().reverse();
-            }
-        }
-        let direction = slice.direction;
-        CachedRead {
+        // What is large in it is set where it lies: moving it there would take a tenth of a read.
+        let mut read = CachedRead {
             cache,
             key,
             underlying,
             generation,
-            direction,
+            direction: slice.direction,
             at_hand,
             is_below,
-            only,
-            first,
-            rest,
+            only: None,
+            first: None,
+            rest: VecDeque::new(),
             place,
-            state,
+            state: State::Start,
             fill_max: FIRST_FILL,
             passed: 0,
             pace: OnceCell::new(),
             saved: 0,
             worth: None,
+        };
+        if is_absent {
+            read.end_absent();
+        }
+        match row {
+            Some(row) if read.at_hand.is_none() => read.only = Some(row.clone()),
+            Some(_) => {}
+            None => read.take_ranges(slice),
+        }
+        read
+    }
+
+    /// There is no such partition, as memory knows.
+    fn end_absent(&mut self) {
+        let mut counts = self.cache.counts.borrow_mut();
+        counts.reads += 1;
+        counts.partition_hits += 1;
+        probe::count(Count::CacheHits, 1);
+        self.state = State::Done;
+    }
+
+    /// Takes the ranges of a slice in the order in which they are read.
+    fn take_ranges(&mut self, slice: &Slice) {
+        let mut ranges = slice.ranges.iter().cloned();
+        self.first = match slice.direction {
+            Direction::Forward => ranges.next(),
+            Direction::Reversed => ranges.next_back(),
+        };
+        self.rest.extend(ranges);
+        if slice.direction.is_reversed() {
+            self.rest.make_contiguous().reverse();
         }
     }
 

@@ -392,7 +392,12 @@ impl Tree {
     /// The entry at a place, else the first behind it.
     #[inline]
     pub(super) fn find(&self, place: PlaceRef<'_>) -> Result<View<'_>, Option<View<'_>>> {
-        self.seek(place).map_err(|mut cursor| cursor.next())
+        let spot = self.spot(place, false);
+        match spot.leaf.search(place) {
+            Ok(at) => Ok(spot.leaf.view(at)),
+            Err(at) if at < spot.leaf.len() => Err(Some(spot.leaf.view(at))),
+            Err(at) => Err(Cursor { tree: self, spot, at }.next()),
+        }
     }
 
     /// Stands before the first entry at `place` or behind it.
