@@ -426,7 +426,8 @@ impl Window {
     /// Errors: as [`advance`](Self::advance).
     pub(crate) async fn take_in(&mut self, at: u64, end: u64) -> Result<()> {
         let bytes = end.min(self.content.size()).saturating_sub(at);
-        if self.is_careful || !(1..=WHOLE_BYTES_MAX).contains(&bytes) {
+        let is_short = (1..=WHOLE_BYTES_MAX).contains(&bytes);
+        if self.is_careful || !is_short || self.holds(at, bytes) {
             return Ok(());
         }
         let keep = match self.access {

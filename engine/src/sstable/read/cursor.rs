@@ -168,6 +168,10 @@ impl RowCursor {
         read_max: u64,
         read: impl Fn(&mut Input<'_>, &ClusteringKey, Frame) -> Parsed<(u64, Option<R>)>,
     ) -> Result<Option<Item<R>>> {
+        // What is at hand needs no future that could wait.
+        if let Some(item) = self.next_at_hand(data, &read) {
+            return item.map(Some);
+        }
         let (at, read_max, limit) = match self.spot {
             Spot::Next { at } => (at, read_max, self.limit()),
             Spot::Previous { at, end } => {

@@ -188,6 +188,9 @@ impl PartitionReader {
             return false;
         };
         let cursor = &mut self.cursor;
+        if cursor.at().is_none() {
+            return false;
+        }
         let (layout, open) = (cursor.layout.clone(), cursor.open);
         let (start, bytes) = data.held();
         let mut rows = RowsAtHand::new(&layout, bytes);
