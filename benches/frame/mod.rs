@@ -30,9 +30,10 @@ impl Arguments {
         }
     }
 
-    /// Whether a row is to be measured.
+    /// Whether a row is to be measured, or rows that are measured together and have `name` in
+    /// theirs.
     pub fn wants(&self, name: &str) -> bool {
-        self.filter.as_deref().is_none_or(|filter| name.contains(filter))
+        self.filter.as_deref().is_none_or(|filter| name.contains(filter) || filter.contains(name))
     }
 
     /// `quick` in a quick run, else `full`.
