@@ -169,9 +169,21 @@ impl RowCursor {
         read: impl Fn(&mut Input<'_>, &ClusteringKey, Frame) -> Parsed<(u64, Option<R>)>,
     ) -> Result<Option<Item<R>>> {
         // What is at hand needs no future that could wait.
-        if let Some(item) = self.next_at_hand(data, &read) {
-            return item.map(Some);
+        match self.next_at_hand(data, &read) {
+            Some(item) => item.map(Some),
+            None => self.await_next(data, read_max, read).await,
         }
+    }
+
+    /// As [`next`](Self::next), where it is known not to be at hand.
+    ///
+    /// Errors: `Io`, `Corrupt`.
+    pub(super) async fn await_next<R>(
+        &self,
+        data: &mut Window,
+        read_max: u64,
+        read: impl Fn(&mut Input<'_>, &ClusteringKey, Frame) -> Parsed<(u64, Option<R>)>,
+    ) -> Result<Option<Item<R>>> {
         let (at, read_max, limit) = match self.spot {
             Spot::Next { at } => (at, read_max, self.limit()),
             Spot::Previous { at, end } => {

@@ -166,13 +166,13 @@ impl PartitionReader {
                 self.begin(range, data, out).await?;
                 continue;
             }
-            if self.emit_at_hand(data, out, goal) {
-                continue;
-            }
             let Some(at) = self.cursor.at() else {
                 self.leave(out)?;
                 continue;
             };
+            if self.emit_at_hand(data, out, goal) {
+                continue;
+            }
             let has_rows = out.len() > start && out.back().is_some_and(Fragment::is_row);
             if !self.emit(at, !has_rows, data, out).await? {
                 return Ok(Progress::WouldRead);
@@ -188,9 +188,6 @@ impl PartitionReader {
             return false;
         };
         let cursor = &mut self.cursor;
-        if cursor.at().is_none() {
-            return false;
-        }
         let (layout, open) = (cursor.layout.clone(), cursor.open);
         let (start, bytes) = data.held();
         let mut rows = RowsAtHand::new(&layout, bytes);

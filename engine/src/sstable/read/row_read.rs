@@ -227,7 +227,7 @@ async fn look_for(
         let item = match cursor.next_at_hand(data, read) {
             Some(item) => item?,
             None => {
-                let item = Box::pin(cursor.next(data, u64::MAX, read)).await?;
+                let item = Box::pin(cursor.await_next(data, u64::MAX, read)).await?;
                 item.expect("what may be read is there")
             }
         };

@@ -389,7 +389,8 @@ impl Tree {
         }
     }
 
-    /// The entry at a place, else the first behind it.
+    /// The entry at a place, else the first behind it: mostly in the same leaf, where that needs no
+    /// cursor.
     #[inline]
     pub(super) fn find(&self, place: PlaceRef<'_>) -> Result<View<'_>, Option<View<'_>>> {
         let spot = self.spot(place, false);
