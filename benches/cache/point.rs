@@ -107,11 +107,7 @@ impl Bench {
             [("point read, random", points, 1.2), ("point read, hot set", hot, 0.6)]
         {
             let baseline = tree_point(&tree, &list).await;
-            let mut runs = Vec::new();
-            for _ in 0..REPEATS {
-                runs.push(self.read(&list).await.0);
-            }
-            let figure = median(runs);
+            let figure = self.median_read(&list).await;
             let per_read = |micros: f64| micros / reads as f64;
             let target = Target::AtMost(bound);
             let baseline = Some(("BTreeMap", per_read(baseline)));
@@ -150,12 +146,9 @@ impl Bench {
             let (_, found) = self.read(&list).await;
             assert_eq!(found, 0, "{name}");
             let before = self.disk_reads().await;
-            let mut runs = Vec::new();
-            for _ in 0..REPEATS {
-                runs.push(self.read(&list).await.0);
-            }
+            let micros = self.median_read(&list).await;
             assert_eq!(self.disk_reads().await, before, "{name}: it is looked for once");
-            let (figure, target) = (median(runs) / reads as f64, Target::AtMost(0.6));
+            let (figure, target) = (micros / reads as f64, Target::AtMost(0.6));
             Row { name, unit: "CPU us", figure, baseline: None, target }.print(arguments);
         }
     }
@@ -241,6 +234,15 @@ impl Bench {
         };
         let (found, cpu) = cpu_timed(self.database.on_shard(&route, work)).await;
         (cpu.as_secs_f64() * 1e6, found.unwrap())
+    }
+
+    /// CPU µs of the reads together: the median of several runs.
+    async fn median_read(&self, reads: &Reads) -> f64 {
+        let mut runs = Vec::new();
+        for _ in 0..REPEATS {
+            runs.push(self.read(reads).await.0);
+        }
+        median(runs)
     }
 
     /// CPU µs of the reads together, each made an Arrow batch.
