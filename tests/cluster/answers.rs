@@ -95,3 +95,27 @@ fn every_node_answers_as_one_that_has_everything() {
         }
     });
 }
+
+/// EXPLAIN shows the plan that would run, as EXPLAIN ANALYZE shows the one that ran.
+#[test]
+fn explain_shows_which_node_reads_what() {
+    let three = Cluster::start(3);
+    threads().block_on(async {
+        let mut client = three.client(1).await;
+        for text in TABLES {
+            run(&mut client, text).await;
+        }
+        let query = "SELECT b, sum(d * 2) FROM t WHERE a > 3 GROUP BY b";
+        for words in ["EXPLAIN", "EXPLAIN VERBOSE", "EXPLAIN FORMAT TREE"] {
+            let plan = run(&mut client, &format!("{words} {query}")).await.join("\n");
+            for node in ["a", "b", "c"] {
+                let scan = format!("partitions=all of node {node}");
+                assert!(plan.contains(&scan), "{words}: {plan}");
+            }
+            assert!(plan.contains("Stage 1"), "{words}: {plan}");
+        }
+        // One partition is read with no plan, by one hop.
+        let plan = run(&mut client, "EXPLAIN SELECT a FROM t WHERE pk = 3").await.join("\n");
+        assert!(!plan.contains("Stage"), "{plan}");
+    });
+}

@@ -3,6 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `planner` | which plans are divided, and which node reads what |
+//! | `explaining` | EXPLAIN of what nodes share |
 //! | `codec` | a scan as a message |
 //! | `functions` | which functions a node finds by their names |
 //! | `worker` | what a node needs to run a part of another's query |
@@ -18,6 +19,7 @@ mod all_nodes;
 mod channels;
 mod codec;
 mod definer;
+mod explaining;
 mod functions;
 pub(super) mod nodes;
 mod planner;

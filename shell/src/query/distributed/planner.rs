@@ -22,6 +22,7 @@ use datafusion_proto::bytes::physical_plan_to_bytes_with_extension_codec;
 
 use super::channels::Channels;
 use super::codec::TideCodec;
+use super::explaining::Explaining;
 use super::functions::Functions;
 use crate::query::engine::Engine;
 use crate::query::scan::TideScan;
@@ -66,6 +67,9 @@ pub(in crate::query) fn planned_by_all(
     if let Some(own) = options.extensions.get_mut::<DistributedConfig>() {
         // Nodes are near each other: bytes cost less than what packs them.
         own.compression = "none".to_owned();
+    }
+    if let Some(inner) = builder.query_planner().take() {
+        *builder.query_planner() = Some(Arc::new(Explaining { inner }));
     }
     builder
 }
