@@ -20,6 +20,7 @@
 //! does not fit is a bug of this file. One thread: holders are counted without atomics.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::borrow::Borrow;
 use std::cell::{Cell as Counter, RefCell};
 use std::fmt;
 use std::ptr::NonNull;
@@ -125,13 +126,13 @@ impl FlatRow {
         cells: &[FlatCell<'_>],
     ) -> Self {
         assert!(cells.is_sorted_by_key(|cell| cell.column), "cells stand in the order of columns");
-        FlatRow::put_together(key, front, cells.iter().copied(), &[])
+        FlatRow::put_together(key, front, cells.iter(), &[])
     }
 
     fn put_together<'c>(
         key: &[u8],
         front: (Option<Liveness>, Option<Tombstone>),
-        cells: impl ExactSizeIterator<Item = FlatCell<'c>>,
+        cells: impl ExactSizeIterator<Item: Borrow<FlatCell<'c>>>,
         multi: &[(ColumnId, MultiCell)],
     ) -> Self {
         CONTENT.with_borrow_mut(|content| {
@@ -320,7 +321,7 @@ impl FlatRow {
     }
 
     /// The marker, the row tombstone and the cells of single-cell columns, sorted by column.
-    #[inline]
+    #[inline(always)]
     pub(super) fn parts(&self) -> (Option<Liveness>, Option<Tombstone>, FlatCells<'_>) {
         debug_assert!(self.has_row(), "cells of a place without a row: {:?}", self.position());
         let mut input = self.input();
@@ -556,7 +557,7 @@ fn put_value(out: &mut Vec<u8>, value: &[u8], is_last: bool) {
 fn put_row<'c>(
     out: &mut Vec<u8>,
     (liveness, deletion): (Option<Liveness>, Option<Tombstone>),
-    cells: impl ExactSizeIterator<Item = FlatCell<'c>>,
+    cells: impl ExactSizeIterator<Item: Borrow<FlatCell<'c>>>,
     multi: &[(ColumnId, MultiCell)],
 ) {
     let is_expiring = |live: Liveness| live != Liveness::at(live.timestamp);
@@ -591,7 +592,7 @@ fn put_row<'c>(
     }
     let last = if multi.is_empty() { cells.len() } else { 0 };
     for (number, cell) in (1..).zip(cells) {
-        put_cell(out, cell, (row_timestamp, number == last));
+        put_cell(out, cell.borrow(), (row_timestamp, number == last));
     }
     if !multi.is_empty() {
         put_number(out, multi.len());
@@ -605,7 +606,7 @@ fn put_row<'c>(
         put_number(out, multi.cells.len());
         for (path, cell) in &multi.cells {
             put_bytes(out, path.as_ordered());
-            put_cell(out, FlatCell::of(NO_COLUMN, cell), (row_timestamp, false));
+            put_cell(out, &FlatCell::of(NO_COLUMN, cell), (row_timestamp, false));
         }
     }
 }
@@ -624,8 +625,8 @@ fn short_long(number: i64) -> Option<[u8; 7]> {
     is_short.then_some(bytes)
 }
 
-fn put_cell(out: &mut Vec<u8>, cell: FlatCell<'_>, (row_timestamp, is_last): (i64, bool)) {
-    let FlatCell { column, timestamp, state } = cell;
+fn put_cell(out: &mut Vec<u8>, cell: &FlatCell<'_>, (row_timestamp, is_last): (i64, bool)) {
+    let FlatCell { column, timestamp, state } = *cell;
     let kind = match state {
         FlatState::Live(_) => LIVE,
         FlatState::Expiring { .. } => EXPIRING,
@@ -757,7 +758,7 @@ impl<'a> Input<'a> {
         Tombstone { timestamp: self.long(), deletion_time: self.int() }
     }
 
-    #[inline]
+    #[inline(always)]
     fn cell(&mut self, row_timestamp: i64, is_last: bool) -> FlatCell<'a> {
         let flags = self.byte();
         let column = self.column(flags);

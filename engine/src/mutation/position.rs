@@ -48,6 +48,18 @@ impl Position {
         Position { prefix, weight: Weight::After }
     }
 
+    /// Whether it stands before every row.
+    #[inline]
+    pub fn is_start(&self) -> bool {
+        self.weight == Weight::Before && self.prefix.is_empty()
+    }
+
+    /// Whether it stands after every row.
+    #[inline]
+    pub fn is_end(&self) -> bool {
+        self.weight == Weight::After && self.prefix.is_empty()
+    }
+
     /// Compares this position with the row `key`, without building a position for it.
     pub fn cmp_key(&self, key: &ClusteringKey) -> Ordering {
         self.cmp_ordered(key.as_ordered())
@@ -98,6 +110,12 @@ impl ClusteringRange {
     /// The whole partition.
     pub fn full() -> Self {
         ClusteringRange { start: Position::start(), end: Position::end() }
+    }
+
+    /// Whether it is the whole partition.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.start.is_start() && self.end.is_end()
     }
 
     /// All rows whose key starts with `prefix`; a full key gives one row.

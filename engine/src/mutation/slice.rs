@@ -41,6 +41,20 @@ impl Slice {
         Slice { ranges: vec![ClusteringRange::full()], direction }
     }
 
+    /// Whether it has every row.
+    pub fn is_full(&self) -> bool {
+        matches!(&*self.ranges, [range] if range.is_full())
+    }
+
+    /// The range with this number in reading order, from 0 on.
+    #[inline]
+    pub fn range_at(&self, number: usize) -> Option<&ClusteringRange> {
+        match self.direction {
+            Direction::Forward => self.ranges.get(number),
+            Direction::Reversed => self.ranges.iter().rev().nth(number),
+        }
+    }
+
     /// Whether the ranges are in natural order, disjoint, and none is empty.
     pub fn is_normal(&self) -> bool {
         self.ranges.iter().all(|range| !range.is_empty())
@@ -103,6 +117,25 @@ mod tests {
 
     fn between(start: u64, end: u64) -> ClusteringRange {
         ClusteringRange { start: place(start), end: place(end) }
+    }
+
+    #[test]
+    fn ranges_are_numbered_in_reading_order() {
+        let ranges = vec![between(0, 3), between(4, 7), between(8, 9)];
+        for (direction, order) in
+            [(Direction::Forward, [0, 1, 2]), (Direction::Reversed, [2, 1, 0])]
+        {
+            let slice = Slice { ranges: ranges.clone(), direction };
+            for (number, at) in order.into_iter().enumerate() {
+                assert_eq!(slice.range_at(number), Some(&ranges[at]), "{direction:?} {number}");
+            }
+            assert_eq!(slice.range_at(3), None, "{direction:?}");
+            assert_eq!(slice.range_at(usize::MAX), None, "{direction:?}");
+            assert!(!slice.is_full(), "{direction:?}");
+            assert!(Slice::full(direction).is_full(), "{direction:?}");
+        }
+        assert!(!ClusteringRange { start: place(0), end: Position::end() }.is_full());
+        assert!(!ClusteringRange { start: Position::start(), end: place(1) }.is_full());
     }
 
     #[test]

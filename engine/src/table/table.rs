@@ -20,7 +20,7 @@ use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::ledger::{Entry, Ledger};
 use crate::memtable::Memtable;
-use crate::mutation::{ClusteringRange, FragmentSource, Mutation, PartitionRange, Slice};
+use crate::mutation::{FragmentSource, Mutation, PartitionRange, Slice};
 use crate::probe::{self, Count};
 use crate::reader::{DroppedCells, MergeSource};
 use crate::runtime::{self, Gate};
@@ -396,7 +396,7 @@ impl Table {
             // A scan pushes nothing out: it brings in what there is room for.
             PartitionRange::Tokens { min, max }
                 if min <= max
-                    && slice.ranges == [ClusteringRange::full()]
+                    && slice.is_full()
                     && !past_cache
                     && !salvages
                     && !self.is_attached()

@@ -12,6 +12,7 @@
 //! the one that deletes nothing.
 
 use std::ops::Range;
+use std::rc::Rc;
 
 use super::coding::{Fault, Input, Parsed, put_vint};
 use super::layout::{HeaderColumns, Layout};
@@ -442,7 +443,7 @@ fn check_used_up(body: &Input<'_>) -> Parsed<()> {
 /// A row in one form or the other.
 pub(crate) enum RowContent {
     /// With multi-cell columns.
-    Row(Row),
+    Row(Rc<Row>),
     /// As the row cache keeps it.
     Flat(FlatRow),
 }
@@ -495,7 +496,7 @@ impl<'a> RowsAtHand<'a> {
                 read_content_with(cells, input, layout, columns, (key, frame)).ok()?
             } else {
                 let (previous, row) = read_row(input, layout, columns, frame).ok()?;
-                (previous, RowContent::Row(row))
+                (previous, RowContent::Row(Rc::new(row)))
             };
             debug_assert!(frame.end > 0, "a row of no bytes");
             Some(RowAtHand { row: take(key, content), bytes: frame.end, previous })
@@ -525,15 +526,15 @@ fn read_content_with<'a>(
 ) -> Parsed<(u64, RowContent)> {
     let mut body = body_of(input, frame)?;
     cells.clear();
-    let parts = read_parts(&mut body, layout, columns, (frame.flags, cells));
-    let parts = parts.map_err(|fault| within(frame, fault))?;
+    let mut parts = RowParts::default();
+    let read = read_parts(&mut body, layout, columns, (frame.flags, cells), &mut parts);
+    read.map_err(|fault| within(frame, fault))?;
     let previous = parts.previous;
     let content = if parts.multi.is_empty() {
-        let front = (parts.liveness, parts.deletion);
-        RowContent::Flat(FlatRow::of_cells(key, front, cells))
+        RowContent::Flat(FlatRow::of_cells(key, (parts.liveness, parts.deletion), cells))
     } else {
         let cells = cells.drain(..).map(FromCell::of).collect();
-        RowContent::Row(parts.into_row(cells))
+        RowContent::Row(Rc::new(parts.into_row(cells)))
     };
     Ok((previous, content))
 }
@@ -545,7 +546,8 @@ fn read_row_body(
     flags: u8,
 ) -> Parsed<(u64, Row)> {
     let mut cells: Vec<(ColumnId, Cell)> = Vec::new();
-    let parts = read_parts(input, layout, columns, (flags, &mut cells))?;
+    let mut parts = RowParts::default();
+    read_parts(input, layout, columns, (flags, &mut cells), &mut parts)?;
     Ok((parts.previous, parts.into_row(cells)))
 }
 
@@ -576,6 +578,7 @@ impl<'a> FromCell<'a> for (ColumnId, Cell) {
 }
 
 /// A row but for the cells of its single-cell columns, and the size of what stands before it.
+#[derive(Default)]
 struct RowParts {
     previous: u64,
     liveness: Option<Liveness>,
@@ -596,17 +599,17 @@ fn read_parts<'a>(
     layout: &Layout,
     columns: &HeaderColumns,
     (flags, cells): (u8, &mut Vec<impl FromCell<'a>>),
-) -> Parsed<RowParts> {
-    let previous = input.vint()?;
+    parts: &mut RowParts,
+) -> Parsed<()> {
+    parts.previous = input.vint()?;
     let has_multi_cell = columns.list.last().is_some_and(|column| column.shape.is_multi_cell);
     let has_deletions = flags & HAS_COMPLEX_DELETION != 0;
     if has_deletions && !has_multi_cell {
         return Err(input.bad("a row of simple columns", "a multi-cell deletion"));
     }
-    let mut liveness = None;
     if flags & HAS_TIMESTAMP != 0 {
         let timestamp = timestamp(input, layout)?;
-        liveness = Some(if flags & HAS_TTL != 0 {
+        parts.liveness = Some(if flags & HAS_TTL != 0 {
             let ttl = ttl(input, layout)?;
             Liveness { timestamp, ttl, expiry: time(input, layout)? }
         } else {
@@ -615,9 +618,9 @@ fn read_parts<'a>(
     } else if flags & HAS_TTL != 0 {
         return Err(input.bad("a row marker", "a time to live without one"));
     }
-    let mut deletion = None;
+    let liveness = parts.liveness;
     if flags & HAS_DELETION != 0 {
-        deletion = Some(tombstone(input, layout)?);
+        parts.deletion = Some(tombstone(input, layout)?);
     }
     let present = if flags & HAS_ALL_COLUMNS != 0 {
         None
@@ -626,7 +629,7 @@ fn read_parts<'a>(
     };
     let count = present.as_ref().map_or(columns.list.len(), Vec::len);
     cells.reserve_exact(count);
-    let mut multi = Vec::new();
+    let multi = &mut parts.multi;
     for i in 0..count {
         let place = present.as_ref().map_or(i, |places| places[i]);
         let column = &columns.list[place];
@@ -659,7 +662,7 @@ fn read_parts<'a>(
     multi.sort_unstable_by_key(|(id, _)| *id);
     // The header names each column once.
     debug_assert!(multi.is_sorted_by(|(a, _), (b, _)| a < b), "a column comes twice: {multi:?}");
-    Ok(RowParts { previous, liveness, deletion, multi })
+    Ok(())
 }
 
 /// The places of the columns that are present.
@@ -733,6 +736,7 @@ fn read_multi_cell(
 }
 
 /// Reads a cell of a column whose values have a fixed length or not, and its path if it has one.
+#[inline(always)]
 fn read_cell<'a>(
     input: &mut Input<'a>,
     layout: &Layout,

@@ -26,9 +26,7 @@ use super::clip::{Clip, Place};
 use super::cursor::{NOWHERE, RowCursor, Span, Spot};
 use super::item::{Item, PartitionFront, front_of};
 use crate::error::Result;
-use crate::mutation::{
-    ClusteringRange, Direction, FlatRow, Fragment, Position, Row, Slice, Tombstone,
-};
+use crate::mutation::{Direction, FlatRow, Fragment, Position, Row, Slice, Tombstone};
 use crate::schema::ClusteringKey;
 use crate::sstable::data::file::{CheckedFile, SCAN_BYTES_MAX};
 use crate::sstable::data::window::Window;
@@ -76,7 +74,7 @@ pub(super) enum Progress {
 /// A row in one form or the other, with its key.
 enum AtHand {
     Flat(FlatRow),
-    Row(ClusteringKey, Row),
+    Row(Rc<ClusteringKey>, Rc<Row>),
 }
 
 /// What going on behind damage needs: the index, and the promoted index's position and size in it
@@ -87,8 +85,9 @@ pub(super) type Salvage = (Rc<CheckedFile>, Option<(u64, u64)>);
 pub(super) struct PartitionReader {
     pub(super) cursor: RowCursor,
     pub(super) promoted: Option<PromotedIndex>,
-    /// Ranges to come, in reading order.
-    pub(super) ranges: VecDeque<ClusteringRange>,
+    slice: Rc<Slice>,
+    /// Number of the range that comes next, in reading order.
+    next_range: usize,
     pub(super) clip: Option<Clip>,
     /// Where the last row or marker is noted.
     pub(super) last: Option<LastItem>,
@@ -111,13 +110,13 @@ impl PartitionReader {
     pub(super) async fn open(
         layout: Rc<Layout>,
         front: Front,
-        slice: &Slice,
+        slice: &Rc<Slice>,
         (index, data): (&Rc<CheckedFile>, &mut Window),
         out: &mut VecDeque<Fragment>,
     ) -> Result<Self> {
         let Front { entry, by_index, salvages } = front;
         let (start, end) = (entry.place.start, entry.place.end);
-        let is_whole = slice.ranges == [ClusteringRange::full()] && !slice.direction.is_reversed();
+        let is_whole = slice.is_full() && !slice.direction.is_reversed();
         let mut promoted = None;
         if let Some((at, size)) = entry.place.promoted
             && (!is_whole || by_index)
@@ -131,15 +130,12 @@ impl PartitionReader {
         if !static_row.is_empty() {
             out.push_back(Fragment::StaticRow(Rc::new(static_row)));
         }
-        let mut ranges: VecDeque<ClusteringRange> = slice.ranges.iter().cloned().collect();
-        if slice.direction.is_reversed() {
-            ranges.make_contiguous().reverse();
-        }
         let span = Span { start, body, end: end.unwrap_or(data.content().size()) };
         Ok(PartitionReader {
             cursor: RowCursor::new(layout, slice.direction, span),
             promoted,
-            ranges,
+            slice: slice.clone(),
+            next_range: 0,
             clip: None,
             last: entry.last,
             body_bytes: end.map_or(0, |end| end.saturating_sub(body)),
@@ -162,8 +158,10 @@ impl PartitionReader {
     ) -> Result<Progress> {
         while out.len() < goal {
             if self.clip.is_none() {
-                let Some(range) = self.ranges.pop_front() else { return Ok(Progress::Done) };
-                self.begin(range, data, out).await?;
+                if self.next_range == self.slice.ranges.len() {
+                    return Ok(Progress::Done);
+                }
+                self.begin(data, out).await?;
                 continue;
             }
             let Some(at) = self.cursor.at() else {
@@ -182,11 +180,9 @@ impl PartitionReader {
     }
 
     /// Emits rows within the range that are at hand, as far as there is nothing to wait for and
-    /// nothing to tell of: most rows of a scan. False where the next thing is none of these.
+    /// nothing to tell of: most rows. False where the next thing is none of these.
     fn emit_at_hand(&mut self, data: &Window, out: &mut VecDeque<Fragment>, goal: usize) -> bool {
-        let Some(clip) = self.clip.as_mut().filter(|clip| clip.has_entered()) else {
-            return false;
-        };
+        let Some(clip) = &mut self.clip else { return false };
         let cursor = &mut self.cursor;
         let (layout, open) = (cursor.layout.clone(), cursor.open);
         let (start, bytes) = data.held();
@@ -199,9 +195,10 @@ impl PartitionReader {
             let is_inside = |key: &[u8]| takes_all || clip.place_of_key(key) == Place::Inside;
             let row = rows.row_at(from, self.is_flat, is_inside, |key, content| match content {
                 RowContent::Flat(flat) => AtHand::Flat(flat),
-                RowContent::Row(row) => AtHand::Row(ClusteringKey::from_ordered(key), row),
+                RowContent::Row(row) => AtHand::Row(Rc::new(ClusteringKey::from_ordered(key)), row),
             });
             let Some(RowAtHand { row, bytes, previous }) = row else { break };
+            debug_assert!(bytes > 0, "a row of no bytes at {at}");
             cursor.spot = match cursor.spot {
                 // What contradicts itself is read again, and told of.
                 Spot::Previous { end, .. } => match cursor.span.spot_before(at, previous) {
@@ -218,24 +215,25 @@ impl PartitionReader {
         out.len() > before
     }
 
-    /// Begins a range, which stays to be read where that fails.
-    async fn begin(
-        &mut self,
-        range: ClusteringRange,
-        data: &mut Window,
-        out: &mut VecDeque<Fragment>,
-    ) -> Result<()> {
-        match self.seek(&range, data).await {
-            Ok(Sought::Rows) => self.clip = Some(Clip::new(self.cursor.direction, range)),
-            Ok(Sought::Nothing(open)) => {
-                Clip::new(self.cursor.direction, range).leave(open, out);
-            }
-            Err(error) => {
-                self.ranges.push_front(range);
-                return Err(error);
-            }
+    /// Begins the next range, which stays to be read where that fails.
+    async fn begin(&mut self, data: &mut Window, out: &mut VecDeque<Fragment>) -> Result<()> {
+        debug_assert!(self.clip.is_none(), "a range begins within another");
+        let (slice, number) = (self.slice.clone(), self.next_range);
+        let range = slice.range_at(number).expect("a range is to be read");
+        let sought = self.seek(range, data).await?;
+        self.next_range = number + 1;
+        let clip = Clip::new(slice, number);
+        match sought {
+            Sought::Rows => self.clip = Some(clip),
+            Sought::Nothing(open) => clip.leave(open, out),
         }
         Ok(())
+    }
+
+    /// Nothing more of the slice is read.
+    pub(super) fn leave_out_the_rest(&mut self) {
+        self.clip = None;
+        self.next_range = self.slice.ranges.len();
     }
 
     /// Ends the range behind which the cursor stands.
@@ -284,7 +282,7 @@ impl PartitionReader {
                 read_content(input, layout, &layout.regulars, (key.as_ordered(), frame))?
             } else {
                 let (previous, row) = read_row(input, layout, &layout.regulars, frame)?;
-                (previous, RowContent::Row(row))
+                (previous, RowContent::Row(Rc::new(row)))
             };
             Ok((previous, Some(content)))
         };
@@ -303,7 +301,7 @@ impl PartitionReader {
                 return Ok(true);
             }
             Item::Row { key, row, .. } => match row {
-                Some(RowContent::Row(row)) => clip.row(key, row, open, out),
+                Some(RowContent::Row(row)) => clip.row(Rc::new(key), row, open, out),
                 Some(RowContent::Flat(flat)) => clip.flat(flat, open, out),
                 None => {}
             },

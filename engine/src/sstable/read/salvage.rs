@@ -82,8 +82,7 @@ impl PartitionReader {
     /// Nothing more of the partition can be read.
     fn give_up(&mut self) {
         self.stop();
-        self.clip = None;
-        self.ranges.clear();
+        self.leave_out_the_rest();
     }
 
     fn may_have_index(&self) -> bool {

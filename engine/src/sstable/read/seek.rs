@@ -11,7 +11,7 @@ use super::cursor::{Span, Spot};
 use super::item::Item;
 use super::partition_reader::{PartitionReader, Sought};
 use crate::error::{Error, Result};
-use crate::mutation::{ClusteringRange, Direction, Position, Tombstone};
+use crate::mutation::{ClusteringRange, Direction, Tombstone};
 use crate::probe;
 use crate::sstable::data::file::READ_BYTES_MAX;
 use crate::sstable::data::window::Window;
@@ -58,8 +58,8 @@ impl PartitionReader {
         let count = promoted.count();
         probe::note(|| format!("promoted index: begins at block {} of {count}", number + 1));
         let is_within = match direction {
-            Direction::Forward => range.start != Position::start(),
-            Direction::Reversed => range.end != Position::end(),
+            Direction::Forward => !range.start.is_start(),
+            Direction::Reversed => !range.end.is_end(),
         };
         if is_within {
             // From the edge of a block to that of the range: half a block, as a rule.
@@ -83,7 +83,7 @@ impl PartitionReader {
             }
             Near::Behind(number, block) if self.cursor.spot == Spot::End => {
                 // At the end of a partition no tombstone is in force, whatever was before.
-                let open = match range.end == Position::end() {
+                let open = match range.end.is_end() {
                     true => None,
                     false => promoted.open_before(number).await?,
                 };
@@ -99,7 +99,7 @@ impl PartitionReader {
     /// somebody walked there before.
     fn stands_at_noted_end(&mut self, range: &ClusteringRange) -> bool {
         if self.cursor.spot == Spot::End
-            && *range == ClusteringRange::full()
+            && range.is_full()
             && let Some((at, end)) = self.last.as_ref().and_then(LastItem::get)
         {
             self.cursor.spot = Spot::Previous { at, end };
@@ -147,7 +147,7 @@ impl PartitionReader {
         if ahead > 0 && !data.is_careful() {
             data.advance(from, ahead, from + ahead).await?;
         }
-        let last = if range.end == Position::end() {
+        let last = if range.end.is_end() {
             let last = self.cursor.walk_to_end(data, from).await?;
             self.cursor.open = None;
             if let (Some(last), Some(noted)) = (last, &self.last) {
@@ -195,7 +195,7 @@ async fn near(
     range: &ClusteringRange,
 ) -> Result<Near> {
     match direction {
-        Direction::Forward if range.start == Position::start() => Ok(Near::From(0, 0)),
+        Direction::Forward if range.start.is_start() => Ok(Near::From(0, 0)),
         Direction::Forward => {
             let number = promoted.first_after(&range.start).await?;
             if number < promoted.count() {
@@ -209,7 +209,7 @@ async fn near(
             promoted.open_before(number).await.map(Near::Nothing)
         }
         Direction::Reversed => {
-            let to_the_end = range.end == Position::end();
+            let to_the_end = range.end.is_end();
             let behind = match to_the_end {
                 true => promoted.count(),
                 false => promoted.first_from(&range.end).await?,
@@ -236,11 +236,11 @@ fn far(
     range: &ClusteringRange,
 ) -> Result<Option<u32>> {
     match direction {
-        Direction::Forward if range.end != Position::end() => {
+        Direction::Forward if !range.end.is_end() => {
             let behind = promoted.known_from(number, &range.end)?;
             Ok((behind < promoted.count()).then_some(behind))
         }
-        Direction::Reversed if range.start != Position::start() => {
+        Direction::Reversed if !range.start.is_start() => {
             let low = promoted.known_up_to(number, &range.start)?;
             Ok((low > 0).then_some(low))
         }

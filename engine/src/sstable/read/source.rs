@@ -13,7 +13,7 @@ use super::sstable::Sstable;
 use crate::config::{FILL_BYTES_MAX, FRAGMENTS_PER_FILL_MAX};
 use crate::error::{Error, Result};
 use crate::mutation::fragment::rows_in;
-use crate::mutation::{Fragment, FragmentSource, PartitionRange, Position, Slice};
+use crate::mutation::{Fragment, FragmentSource, PartitionRange, Slice};
 use crate::probe::{self, Count};
 use crate::runtime;
 use crate::schema::{PartitionKey, Token};
@@ -43,7 +43,7 @@ enum Next {
 /// A read of one SSTable: single partitions through the page cache, ranges past it.
 struct SstableSource {
     table: Rc<Sstable>,
-    slice: Slice,
+    slice: Rc<Slice>,
     next: Next,
     index: Window,
     data: Window,
@@ -108,7 +108,7 @@ impl SstableSource {
             // A compaction leaves the disk to queries.
             data: Window::new(table.data.clone(), data_access).looking_ahead(*looks_ahead),
             table,
-            slice: (*slice).clone(),
+            slice: Rc::new((*slice).clone()),
             next,
             partition: None,
             damage: on_damage.clone(),
@@ -128,8 +128,7 @@ impl SstableSource {
                 let table = &self.table;
                 let (is_reversed, ranges) =
                     (self.slice.direction.is_reversed(), &self.slice.ranges);
-                let from_end =
-                    is_reversed && ranges.last().is_some_and(|range| range.end == Position::end());
+                let from_end = is_reversed && ranges.last().is_some_and(|range| range.end.is_end());
                 let from_end = from_end.then_some(&*table.layout);
                 let index = &mut self.index;
                 let found = find(&table.summary, index, &table.pages, (&*key, from_end)).await?;
@@ -257,7 +256,11 @@ impl SstableSource {
         let goal = start + if is_first { FRAGMENTS_FIRST } else { self.fill_max };
         let filled = self.fill_up_to((start, goal), out).await;
         probe::count_by(Count::SstableRows, || rows_in(out.range(start.min(out.len())..)));
-        self.emitted = self.emitted.saturating_add(out.len() - start);
+        assert!(out.len() >= start, "a fill took away what was there: {start}, {}", out.len());
+        self.emitted += out.len() - start;
+        if filled.is_err() {
+            self.partition = None;
+        }
         filled
     }
 
@@ -275,37 +278,33 @@ impl SstableSource {
             if bytes >= FILL_BYTES_MAX {
                 return Ok(());
             }
-            match self.partition.take() {
-                Some(mut partition) => {
-                    match partition.step(&mut self.data, out, (start, goal)).await {
-                        Ok(Progress::Done) => {
-                            // Other sources may have rows of the partition for long.
-                            self.data.let_go_of_long();
-                            out.push_back(Fragment::PartitionEnd);
-                            continue;
-                        }
-                        Ok(Progress::WouldRead) => {
-                            self.partition = Some(partition);
-                            return Ok(());
-                        }
-                        Ok(Progress::Enough) => {}
-                        Err(error @ Error::Corrupt(_)) if self.damage.is_some() => {
-                            if !self.is_first_try(|source| &mut source.data, &error) {
-                                Box::pin(partition.salvage(&mut self.data, out)).await?;
-                                self.data.set_careful(false);
-                            }
-                        }
-                        Err(error) => return Err(error),
-                    }
-                    self.partition = Some(partition);
+            // The partition is read where it lies: it is long.
+            let Some(partition) = &mut self.partition else {
+                let Some(entry) = self.next_readable_entry().await? else { return Ok(()) };
+                self.open(entry, out).await?;
+                if let Some(partition) = &mut self.partition {
+                    (partition.announces, partition.is_flat) = (self.announces, self.is_flat);
                 }
-                None => {
-                    let Some(entry) = self.next_readable_entry().await? else { return Ok(()) };
-                    self.open(entry, out).await?;
-                    if let Some(partition) = &mut self.partition {
-                        (partition.announces, partition.is_flat) = (self.announces, self.is_flat);
+                continue;
+            };
+            match partition.step(&mut self.data, out, (start, goal)).await {
+                Ok(Progress::Done) => {
+                    self.partition = None;
+                    // Other sources may have rows of the partition for long.
+                    self.data.let_go_of_long();
+                    out.push_back(Fragment::PartitionEnd);
+                }
+                Ok(Progress::WouldRead) => return Ok(()),
+                Ok(Progress::Enough) => {}
+                Err(error @ Error::Corrupt(_)) if self.damage.is_some() => {
+                    if !self.is_first_try(|source| &mut source.data, &error)
+                        && let Some(partition) = &mut self.partition
+                    {
+                        Box::pin(partition.salvage(&mut self.data, out)).await?;
+                        self.data.set_careful(false);
                     }
                 }
+                Err(error) => return Err(error),
             }
         }
         Ok(())

@@ -9,7 +9,7 @@ use super::forming::{Formed, Forming};
 use super::tombstones::{Page, TombstonePage};
 use crate::batch::{BatchBuilder, RecordBatch};
 use crate::error::{Error, Result};
-use crate::mutation::{ClusteringRange, Filled, PartitionRange, Slice};
+use crate::mutation::{Filled, PartitionRange, Slice};
 use crate::reader::QueryReader;
 use crate::runtime;
 use crate::table::Table;
@@ -77,7 +77,7 @@ impl Table {
         let ranges = self.ranges(partitions).into_iter();
         // A partition without live rows shows its static row, unless rows were asked for by key.
         // So does none of a read that was planned before there were static columns.
-        let is_full = slice.ranges == [ClusteringRange::full()];
+        let is_full = slice.is_full();
         let show_static_only = is_full && schema.has_static_columns();
         let page = Page::new(&self.tombstones, &schema, now_seconds);
         let builder = BatchBuilder::with_stamps(schema, (&columns, &stamps), now_seconds);
