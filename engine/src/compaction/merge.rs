@@ -92,17 +92,19 @@ impl<O: Others> Merge<O> {
             if fragments.is_empty() {
                 break;
             }
-            for fragment in fragments.drain(..) {
+            // Most rows are written where they lie.
+            for fragment in fragments.iter_mut() {
                 runtime::maybe_yield().await;
                 if progress.is_cancelled() {
                     return Ok(Merged { is_cancelled: true, ..pass.merged });
                 }
-                if let (Fragment::FlatRow(flat), Some(output)) = (&fragment, &mut writer)
+                if let (Fragment::FlatRow(flat), Some(output)) = (&*fragment, &mut writer)
                     && pass.hand_on(flat, output)
                 {
                     progress.set_written(finished_bytes + output.data_bytes());
                     continue;
                 }
+                let fragment = std::mem::replace(fragment, Fragment::PartitionEnd);
                 let ends = fragment == Fragment::PartitionEnd;
                 let Some(fragment) = pass.left_of(fragment, sink).await? else { continue };
                 let output = match &mut writer {
@@ -120,6 +122,7 @@ impl<O: Others> Merge<O> {
                     put(full, sink, pass.so_far()).await?;
                 }
             }
+            fragments.clear();
         }
         if let Some(last) = writer {
             put(last, sink, pass.so_far()).await?;

@@ -186,11 +186,16 @@ impl Collector {
         self.deletion_time(tombstone.deletion_time);
     }
 
+    #[inline]
     fn deletion_time(&mut self, seconds: i32) {
         self.deletion_times.add(seconds);
-        if seconds == i32::MAX {
-            return;
+        // Most never end.
+        if seconds != i32::MAX {
+            self.drop_time(seconds);
         }
+    }
+
+    fn drop_time(&mut self, seconds: i32) {
         let rounded = i64::from(seconds).div_euclid(DROP_TIME_ROUND);
         let exact = i64::from(seconds).rem_euclid(DROP_TIME_ROUND) == 0;
         let second = (rounded + i64::from(!exact)) * DROP_TIME_ROUND;

@@ -15,7 +15,8 @@ use crate::config::COLUMN_INDEX_BYTES_DEFAULT;
 use crate::disk::{Disk, remove_if_there, write_file_atomically};
 use crate::error::{Error, Result};
 use crate::hex::Hex;
-use crate::mutation::{Fragment, Position, Row, RowForm, RowView, Tombstone, ViewRoom};
+use crate::mutation::position::compare;
+use crate::mutation::{Fragment, Position, Row, RowForm, RowView, Tombstone, ViewRoom, Weight};
 use crate::schema::table_schema::SchemaRef;
 use crate::schema::token::{KeyHash, murmur3_x64_128};
 use crate::schema::{ClusteringKey, Compression, LargeDataThresholds, PartitionKey};
@@ -119,16 +120,38 @@ struct OpenPartition {
     open: Option<Tombstone>,
     /// A change that may yet be replaced by one at the same position.
     pending: Option<(Position, Option<Tombstone>)>,
-    last: Option<Position>,
+}
+
+/// Where the row or change before stands in the partition. It keeps its memory, for it is written
+/// for each row.
+#[derive(Default)]
+struct LastPlace {
+    prefix: Vec<u8>,
+    /// `None` where nothing came before.
+    weight: Option<Weight>,
+}
+
+impl LastPlace {
+    fn note(&mut self, prefix: &[u8], weight: Weight) {
+        debug_assert!(self.is_before(prefix, weight), "{} is noted late", Hex(prefix));
+        self.prefix.clear();
+        self.prefix.extend_from_slice(prefix);
+        self.weight = Some(weight);
+    }
+
+    fn is_before(&self, prefix: &[u8], weight: Weight) -> bool {
+        self.weight.is_none_or(|own| compare(&self.prefix, own, prefix, weight).is_lt())
+    }
+
+    /// Panics where a row with this key does not come behind what came before.
+    fn check_before(&self, key: &[u8]) {
+        let is_before = self.is_before(key, Weight::At);
+        let (last, weight) = (Hex(&self.prefix), self.weight);
+        assert!(is_before, "rows come in order: {} behind {last}, {weight:?}", Hex(key));
+    }
 }
 
 impl OpenPartition {
-    /// Panics where a row with this key does not come behind what came before.
-    fn check_behind(&self, key: &[u8]) {
-        let is_behind = self.last.as_ref().is_none_or(|last| last.cmp_ordered(key).is_lt());
-        assert!(is_behind, "rows come in order: {} behind {:?}", Hex(key), self.last);
-    }
-
     /// Where a row or marker at `from` of the data file stands in the partition, and how far from
     /// what stands before it: the first one counts from the start of the partition.
     fn place(&self, from: u64) -> (u64, u64) {
@@ -162,6 +185,8 @@ pub struct SstableWriter {
     encoder: UnfilteredEncoder,
     promoted: PromotedIndexBuilder,
     partition: Option<OpenPartition>,
+    /// In the partition that is open.
+    last_place: LastPlace,
     last_key: Option<Rc<PartitionKey>>,
     partitions: u64,
     out: Vec<u8>,
@@ -224,6 +249,7 @@ impl SstableWriter {
             partitions: 0,
             out: Vec::new(),
             room: ViewRoom::default(),
+            last_place: LastPlace::default(),
         })
     }
 
@@ -256,8 +282,8 @@ impl SstableWriter {
                     previous: 0,
                     open: None,
                     pending: None,
-                    last: None,
                 });
+                self.last_place.weight = None;
                 Ok(())
             }
             Fragment::StaticRow(row) => {
@@ -281,10 +307,10 @@ impl SstableWriter {
                 if partition.pending.as_ref().is_some_and(|(at, _)| *at != position) {
                     self.flush_change().await?;
                 }
-                let partition = self.open_partition();
-                let last = partition.last.as_ref();
-                assert!(last.is_none_or(|last| *last < position), "changes come in order");
-                partition.pending = Some((position, tombstone));
+                let is_behind =
+                    self.last_place.is_before(position.prefix.as_ordered(), position.weight);
+                assert!(is_behind, "changes come in order");
+                self.open_partition().pending = Some((position, tombstone));
                 Ok(())
             }
             Fragment::PartitionEnd => self.end_partition().await,
@@ -299,11 +325,10 @@ impl SstableWriter {
     /// not added: it is to be pushed then.
     #[inline]
     pub(crate) fn push_now(&mut self, key: &[u8], row: &RowView<'_>) -> bool {
-        let partition = self.open_partition();
-        if partition.pending.is_some() {
+        if self.open_partition().pending.is_some() {
             return false;
         }
-        partition.check_behind(key);
+        self.last_place.check_before(key);
         if row.is_empty() {
             return true;
         }
@@ -324,7 +349,7 @@ impl SstableWriter {
         let is_there = room.of(row, |row| self.push_now(key, &row));
         if !is_there {
             self.flush_change().await?;
-            self.open_partition().check_behind(key);
+            self.last_place.check_before(key);
             if !room.of(row, |row| row.is_empty()) {
                 self.begin_content().await?;
                 let encoded = room.of(row, |row| self.encode_row(key, &row));
@@ -357,7 +382,7 @@ impl SstableWriter {
         let partition = self.partition.as_mut().expect("fragments come within a partition");
         debug_assert!(at > partition.previous, "a row at {at} behind {}", partition.previous);
         partition.previous = at;
-        partition.last = Some(Position::at(ClusteringKey::from_ordered(key)));
+        self.last_place.note(key, Weight::At);
         self.collector.row(Some(key), row);
         let written = WrittenRow {
             partition_key: &partition.key,
@@ -380,7 +405,7 @@ impl SstableWriter {
         let partition = self.open_partition();
         let Some((position, opening)) = partition.pending.take() else { return Ok(()) };
         let closing = partition.open;
-        partition.last = Some(position.clone());
+        self.last_place.note(position.prefix.as_ordered(), position.weight);
         if closing == opening {
             return Ok(());
         }
