@@ -62,12 +62,24 @@ impl Chunk {
         self.payload.capacity()
     }
 
-    pub fn new(segment: u64, start: u32) -> Self {
+    /// An empty one, in the memory of a payload that was written.
+    pub fn new(segment: u64, start: u32, mut payload: Vec<u8>) -> Self {
+        payload.clear();
         assert!(
             start >= RECORDS_START && (start as usize).is_multiple_of(BLOCK_BYTES),
             "a chunk of segment {segment} starts at {start}, which is no block of records"
         );
-        Chunk { segment, start, record_count: 0, receipt: Receipt::new(), payload: Vec::new() }
+        Chunk { segment, start, record_count: 0, receipt: Receipt::new(), payload }
+    }
+
+    /// The memory of the payload, for another chunk.
+    pub fn into_payload(self) -> Vec<u8> {
+        self.payload
+    }
+
+    /// The end of a chunk at `start` with one record of `bytes`.
+    pub fn end_of_one(start: u32, bytes: usize) -> u32 {
+        start + blocks(next_start(0) + FRAME_BYTES + bytes)
     }
 
     /// Offset in the segment right behind the last block.
@@ -135,7 +147,8 @@ mod tests {
 
     #[test]
     fn records_lie_where_the_chunk_says() {
-        let mut chunk = Chunk::new(3, RECORDS_START);
+        let mut chunk = Chunk::new(3, RECORDS_START, vec![1; 5]);
+        assert_eq!(chunk.payload_bytes(), 0, "memory that is used again is empty");
         assert_eq!(chunk.push(&[1; 10]), 4096);
         assert_eq!(chunk.push(&[2; PAYLOAD_BYTES - 18 - 8 - 7]), 4096 + 18);
         assert_eq!(chunk.end(), 8192);

@@ -49,6 +49,7 @@ impl Commitlog {
                 Step::Write { chunk, number, file, stable } => {
                     let header = self.header(chunk.segment).encode();
                     let (offset, buffer) = chunk.blocks(&header, stable);
+                    self.inner.borrow_mut().keep_payload(chunk);
                     let log = self.clone();
                     runtime::spawn_detached(async move {
                         let (result, _) = file.write_at(offset.into(), buffer).await;

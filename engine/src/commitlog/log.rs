@@ -29,6 +29,8 @@ use crate::schema::TableId;
 
 /// A chunk that has grown to this is closed, so that no write gets much larger than it needs to.
 const CHUNK_BYTES_MAX: usize = 1 << 20;
+/// Most memory of a payload that is kept for the next one: that of a full chunk, as it grows.
+const PAYLOAD_BYTES_KEPT: usize = 2 * CHUNK_BYTES_MAX;
 /// Outside mode `Sync`: bytes that gather before they are written.
 pub(super) const BUFFER_BYTES: usize = 128 << 10;
 /// Outside mode `Sync`: bytes waiting to be written from which on writers wait too.
@@ -171,6 +173,8 @@ pub(super) struct Inner {
     pub failure: Option<String>,
     pub is_closed: bool,
     scratch: Vec<u8>,
+    /// Memory of a payload that was written, for the next chunk: the kernel would clear new pages.
+    spare_payload: Vec<u8>,
     pub stats: CommitlogStats,
 }
 
@@ -178,7 +182,8 @@ impl Inner {
     /// Bytes of records that gather, or wait to be written.
     pub fn buffer_bytes(&self) -> usize {
         let chunks = self.queue.iter().chain(&self.forming);
-        self.scratch.capacity() + chunks.map(Chunk::memory_bytes).sum::<usize>()
+        let kept = self.scratch.capacity() + self.spare_payload.capacity();
+        kept + chunks.map(Chunk::memory_bytes).sum::<usize>()
     }
 
     /// Closes the chunk in formation: it waits to be written from now on.
@@ -193,6 +198,15 @@ impl Inner {
             );
             self.next_start = chunk.end();
             self.queue.push_back(chunk);
+        }
+    }
+
+    /// Keeps the memory of a chunk whose blocks are made, if it is not of an unusual length.
+    pub fn keep_payload(&mut self, chunk: Chunk) {
+        let payload = chunk.into_payload();
+        let own = payload.capacity();
+        if own > self.spare_payload.capacity() && own <= PAYLOAD_BYTES_KEPT {
+            self.spare_payload = payload;
         }
     }
 
@@ -260,6 +274,7 @@ impl Commitlog {
                 failure: None,
                 is_closed: false,
                 scratch: Vec::new(),
+                spare_payload: Vec::new(),
                 stats: CommitlogStats::default(),
             }),
         });
@@ -306,14 +321,16 @@ impl Commitlog {
         let result = {
             let mut guard = self.inner.borrow_mut();
             let inner = &mut *guard;
-            let (segment, start) = (inner.last_used, inner.next_start);
+            let start = inner.next_start;
             let end = match &inner.forming {
                 Some(chunk) => chunk.end_with(record.len()),
-                None => Chunk::new(segment, start).end_with(record.len()),
+                None => Chunk::end_of_one(start, record.len()),
             };
             fresh = if end > limit || !inner.is_active { inner.next_segment() } else { None };
             let (segment, start) = (inner.last_used, inner.next_start);
-            let chunk = inner.forming.get_or_insert_with(|| Chunk::new(segment, start));
+            let spare = &mut inner.spare_payload;
+            let new = || Chunk::new(segment, start, std::mem::take(spare));
+            let chunk = inner.forming.get_or_insert_with(new);
             assert_eq!(chunk.segment, segment, "a record goes to a segment that is full");
             let offset = chunk.push(record);
             assert!(chunk.end() <= limit, "a record was placed beyond its segment");

@@ -25,6 +25,8 @@ pub(super) type PartitionHandle = Rc<RefCell<Partition>>;
 #[derive(Debug, Default)]
 pub struct Memtable {
     pub(super) partitions: RefCell<BTreeMap<Rc<PartitionKey>, PartitionHandle>>,
+    /// The partition that was written to last: rows of one partition often come together.
+    latest: RefCell<Option<(Rc<PartitionKey>, PartitionHandle)>>,
     bytes: Cell<usize>,
     /// Bytes of all memtables of the shard that were not released.
     shard_bytes: Rc<Cell<usize>>,
@@ -128,19 +130,30 @@ impl Memtable {
     /// Merges a write in, whose parts leave `mutation`.
     fn apply(&self, mutation: &mut Mutation) {
         let written = mutation.rows.len();
-        let mut partitions = self.partitions.borrow_mut();
-        let growth = match partitions.get(&mutation.key) {
-            Some(handle) => handle.borrow_mut().apply(mutation),
-            None => {
-                let key = std::mem::replace(&mut mutation.key, PartitionKey::from_bytes([]));
-                self.grow(PARTITION_OVERHEAD_BYTES + key.as_bytes().len());
-                partitions.entry(Rc::new(key)).or_default().borrow_mut().apply(mutation)
-            }
+        let mut latest = self.latest.borrow_mut();
+        let (_, partition) = match latest.take() {
+            Some(same) if *same.0 == mutation.key => latest.insert(same),
+            _ => latest.insert(self.partition_of(mutation)),
         };
+        let growth = partition.borrow_mut().apply(mutation);
         let added = growth.rows;
         debug_assert!(added <= written, "{added} rows more by a write of {written}");
         self.grow(growth.bytes);
         self.rows.set(self.rows.get() + growth.rows);
+    }
+
+    /// The partition that is written to. Where it is a new one, the key leaves `mutation`.
+    fn partition_of(&self, mutation: &mut Mutation) -> (Rc<PartitionKey>, PartitionHandle) {
+        let mut partitions = self.partitions.borrow_mut();
+        if let Some((key, partition)) = partitions.get_key_value(&mutation.key) {
+            return (key.clone(), partition.clone());
+        }
+        let key = std::mem::replace(&mut mutation.key, PartitionKey::from_bytes([]));
+        self.grow(PARTITION_OVERHEAD_BYTES + key.as_bytes().len());
+        let (key, partition) = (Rc::new(key), PartitionHandle::default());
+        let before = partitions.insert(key.clone(), partition.clone());
+        debug_assert!(before.is_none(), "{key:?} is in the memtable already");
+        (key, partition)
     }
 
     fn grow(&self, bytes: usize) {
@@ -229,6 +242,7 @@ impl Memtable {
     pub async fn dismantle(self: Rc<Self>) {
         assert!(self.released.get(), "a memtable goes whose bytes still count");
         let Ok(memtable) = Rc::try_unwrap(self) else { return };
+        drop(memtable.latest.take());
         let mut partitions = memtable.partitions.into_inner();
         while let Some((_, partition)) = partitions.pop_first() {
             if let Ok(partition) = Rc::try_unwrap(partition) {

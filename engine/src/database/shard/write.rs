@@ -226,7 +226,9 @@ impl Shard {
                 }
             };
             match begun {
-                Ok(begun) => pending.extend(begun),
+                // Most writes of a load are done: nothing of them is moved.
+                Ok(None) => {}
+                Ok(Some(begun)) => pending.push(begun),
                 Err(error) => {
                     self.finish_all(pending).await?;
                     return Err(error);
