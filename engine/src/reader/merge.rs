@@ -261,7 +261,7 @@ impl MergeSource {
         self.unplaced.push(first);
         while let Some(next) = self.order.pop_if(|next| {
             let (a, b) = (&self.inputs[first].buffer[0], &self.inputs[next.at].buffer[0]);
-            rank.order(next.rank).is_none() && compare(self.direction, a, b).is_eq()
+            rank.order(next.rank).is_none() && natural_order(a, b).is_eq()
         }) {
             self.unplaced.push(next.at);
         }
@@ -317,10 +317,9 @@ impl MergeSource {
 
     /// How two fragments stand to each other, whose ranks are known.
     fn order_of(&self, a: (&Fragment, Rank), b: (&Fragment, Rank)) -> Ordering {
-        let Some(natural) = a.1.order(b.1) else { return compare(self.direction, a.0, b.0) };
-        let order = if self.direction.is_reversed() { natural.reverse() } else { natural };
-        debug_assert_eq!(order, compare(self.direction, a.0, b.0), "{:?} and {:?}", a.0, b.0);
-        order
+        let natural = a.1.order(b.1).unwrap_or_else(|| natural_order(a.0, b.0));
+        debug_assert_eq!(natural, natural_order(a.0, b.0), "{:?} and {:?}", a.0, b.0);
+        if self.direction.is_reversed() { natural.reverse() } else { natural }
     }
 
     /// Merges what comes first in the inputs that have to be placed anew, which is alike in place.
@@ -363,12 +362,11 @@ fn push(out: &mut VecDeque<Fragment>, fragment: Fragment) {
     out.push_back(fragment);
 }
 
-fn compare(direction: Direction, a: &Fragment, b: &Fragment) -> Ordering {
-    let natural = match (place(a), place(b)) {
+fn natural_order(a: &Fragment, b: &Fragment) -> Ordering {
+    match (place(a), place(b)) {
         ((ak, Weight::At), (bk, Weight::At)) => ak.cmp(bk),
         ((ak, aw), (bk, bw)) => crate::mutation::position::compare(ak, aw, bk, bw),
-    };
-    if direction.is_reversed() { natural.reverse() } else { natural }
+    }
 }
 
 fn place(fragment: &Fragment) -> (&[u8], Weight) {
