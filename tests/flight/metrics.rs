@@ -3,12 +3,17 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::TcpStream;
+use std::time::Duration;
 
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use super::*;
+
+/// How often a Prometheus is asked until it knows every figure, and the time between.
+const ASKED_MAX: usize = 120;
+const BETWEEN: Duration = Duration::from_millis(500);
 
 /// Status line and body of the answer to a GET.
 fn get(address: &str, path: &str) -> (String, String) {
@@ -24,6 +29,17 @@ fn get(address: &str, path: &str) -> (String, String) {
 fn value(metrics: &str, line: &str) -> f64 {
     let found = metrics.lines().find_map(|found| found.strip_prefix(line));
     found.unwrap_or_else(|| panic!("no {line} in:\n{metrics}")).trim().parse().unwrap()
+}
+
+/// A table of two rows in a file.
+async fn make_table(client: &mut FlightSqlServiceClient<Channel>) {
+    for text in [
+        "CREATE TABLE t (pk bigint, ck bigint, v text, PRIMARY KEY (pk, ck))",
+        "INSERT INTO t VALUES (1, 1, 'a'), (1, 2, 'b')",
+        "FLUSH t",
+    ] {
+        client.execute_update(text.to_owned(), None).await.unwrap();
+    }
 }
 
 /// Names of metrics in the expressions of the dashboard.
@@ -42,13 +58,7 @@ fn metrics_say_what_sql_says_and_the_dashboard_knows_them() {
     let address = address.strip_suffix("/metrics").unwrap();
     client_threads().block_on(async {
         let mut client = connect(&service).await;
-        for text in [
-            "CREATE TABLE t (pk bigint, ck bigint, v text, PRIMARY KEY (pk, ck))",
-            "INSERT INTO t VALUES (1, 1, 'a'), (1, 2, 'b')",
-            "FLUSH t",
-        ] {
-            client.execute_update(text.to_owned(), None).await.unwrap();
-        }
+        make_table(&mut client).await;
         for _ in 0..3 {
             assert_eq!(run(&mut client, "SELECT v FROM t WHERE pk = 1").await[0].num_rows(), 2);
         }
@@ -90,4 +100,104 @@ fn metrics_say_what_sql_says_and_the_dashboard_knows_them() {
     assert_eq!(get(address, "/other").0, "HTTP/1.1 404 Not Found");
     assert_eq!(service.stop().0, Some(0));
     assert!(TcpStream::connect(address).is_err(), "metrics outlive the service");
+}
+
+/// A Prometheus that scrapes one service, on a port and with samples of its own.
+struct Prometheus {
+    child: Child,
+    address: String,
+    _directory: tempfile::TempDir,
+}
+
+impl Prometheus {
+    /// `None` where this machine has none.
+    fn start(target: &str) -> Option<Self> {
+        let mut version = Command::new("prometheus");
+        let found = version.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if !found.is_ok_and(|status| status.success()) {
+            return None;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let config = directory.path().join("prometheus.yml");
+        let text = format!(
+            "global: {{scrape_interval: 1s}}\nscrape_configs:\n  - job_name: tidegate\n    \
+             static_configs: [{{targets: ['{target}']}}]\n"
+        );
+        std::fs::write(&config, text).unwrap();
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap().to_string();
+        drop(free);
+        let child = Command::new("prometheus")
+            .arg(format!("--config.file={}", config.display()))
+            .arg(format!("--storage.tsdb.path={}", directory.path().join("samples").display()))
+            .arg(format!("--web.listen-address={address}"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Some(Prometheus { child, address, _directory: directory })
+    }
+
+    /// How many series an expression has now; an error in words.
+    fn series(&self, expression: &str) -> Result<usize, String> {
+        let encoded: String = expression.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        if TcpStream::connect(&self.address).is_err() {
+            return Ok(0);
+        }
+        let (status, body) = get(&self.address, &format!("/api/v1/query?query={encoded}"));
+        if status.contains("503") {
+            // It is not ready yet.
+            return Ok(0);
+        }
+        let start = body.find('{').ok_or_else(|| body.clone())?;
+        let end = body.rfind('}').ok_or_else(|| body.clone())?;
+        let answer: serde_json::Value =
+            serde_json::from_str(&body[start..=end]).map_err(|error| format!("{error}: {body}"))?;
+        let series = answer["data"]["result"].as_array();
+        series.map(Vec::len).ok_or_else(|| answer["error"].to_string())
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn prometheus_answers_every_expression_of_the_dashboard() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut service = Service::start_serving(directory.path(), &[], &["--metrics", "127.0.0.1:0"]);
+    let mut line = String::new();
+    service.stderr.read_line(&mut line).unwrap();
+    let target = line.trim().strip_prefix("metrics on http://").unwrap();
+    let target = target.strip_suffix("/metrics").unwrap().to_owned();
+    let Some(prometheus) = Prometheus::start(&target) else {
+        return skip("dashboard by Prometheus", "there is no prometheus");
+    };
+    let dashboard = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/grafana-dashboard.json");
+    let dashboard: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(dashboard).unwrap()).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+    let mut open: Vec<String> = targets
+        .map(|target| target["expr"].as_str().unwrap().replace("$__rate_interval", "1m"))
+        .collect();
+    assert!(open.len() > 10, "{open:?}");
+    client_threads().block_on(async {
+        let mut client = connect(&service).await;
+        make_table(&mut client).await;
+        for _ in 0..ASKED_MAX {
+            run(&mut client, "SELECT v FROM t WHERE pk = 1").await;
+            open.retain(|expression| prometheus.series(expression).unwrap() == 0);
+            if open.is_empty() {
+                break;
+            }
+            tokio::time::sleep(BETWEEN).await;
+        }
+    });
+    assert!(open.is_empty(), "no series of: {open:#?}");
+    assert_eq!(service.stop().0, Some(0));
 }
