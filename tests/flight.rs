@@ -9,12 +9,14 @@
 mod administration;
 #[path = "flight/calls.rs"]
 mod calls;
-#[path = "flight/clients.rs"]
+#[path = "flight/outside/clients.rs"]
 mod clients;
 #[path = "flight/connections.rs"]
 mod connections;
 #[path = "flight/endpoints.rs"]
 mod endpoints;
+#[path = "flight/outside/examples.rs"]
+mod examples;
 #[path = "flight/exchange.rs"]
 mod exchange;
 #[path = "flight/load.rs"]
@@ -23,11 +25,13 @@ mod load;
 mod log;
 #[path = "flight/metrics.rs"]
 mod metrics;
+#[path = "flight/outside/packaging.rs"]
+mod packaging;
 #[path = "flight/restart.rs"]
 mod restart;
 #[path = "flight/ticket.rs"]
 mod ticket;
-#[path = "flight/tls.rs"]
+#[path = "flight/outside/tls.rs"]
 mod tls;
 #[path = "flight/users.rs"]
 mod users;

@@ -9,6 +9,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 
 use super::*;
 
@@ -23,7 +24,7 @@ fn say(text: &str) {
 }
 
 /// Runs a command that prepares a client.
-fn prepare(command: &mut Command) -> Result<(), String> {
+pub(super) fn prepare(command: &mut Command) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output();
     let output = output.map_err(|error| format!("{name}: {error}"))?;
@@ -76,9 +77,13 @@ fn python_points() -> Result<Command, String> {
     Ok(client)
 }
 
-fn java() -> Result<Command, String> {
+/// The JDBC driver, fetched where it is not there yet.
+pub(super) fn jdbc_driver() -> Result<PathBuf, String> {
     prepare(Command::new("java").arg("-version"))?;
     prepare(Command::new("javac").arg("-version"))?;
+    // Two tests that fetch it at once would write one file.
+    static FETCHING: Mutex<()> = Mutex::new(());
+    let _fetching = FETCHING.lock();
     let cache = cache()?;
     let jar = cache.join(format!("{JDBC}-{JDBC_VERSION}.jar"));
     if !jar.exists() {
@@ -90,20 +95,29 @@ fn java() -> Result<Command, String> {
                 .arg(format!("-DoutputDirectory={}", cache.display())),
         )?;
     }
+    Ok(jar)
+}
+
+fn java() -> Result<Command, String> {
     let mut client = Command::new("java");
     client
         .args(["-Xmx512m", "--add-opens=java.base/java.nio=ALL-UNNAMED", "-cp"])
-        .arg(jar)
+        .arg(jdbc_driver()?)
         .arg(sources().join("java/Points.java"));
     Ok(client)
 }
 
-fn go() -> Result<Command, String> {
-    let program = cache()?.join("points");
+/// A program in Go of this name, built of a folder.
+pub(super) fn go_program(folder: &Path, name: &str) -> Result<PathBuf, String> {
+    let program = cache()?.join(name);
     let mut build = Command::new("go");
-    build.current_dir(sources().join("go")).args(["build", "-mod=readonly", "-o"]).arg(&program);
+    build.current_dir(folder).args(["build", "-mod=readonly", "-o"]).arg(&program);
     prepare(&mut build)?;
-    Ok(Command::new(program))
+    Ok(program)
+}
+
+fn go() -> Result<Command, String> {
+    Ok(Command::new(go_program(&sources().join("go"), "points")?))
 }
 
 #[test]
