@@ -5,6 +5,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
 
+#[path = "shell/remote.rs"]
+mod remote;
 #[path = "shell/s3.rs"]
 mod s3;
 #[path = "shell/screen.rs"]

@@ -21,10 +21,13 @@ use prose::{links_and_code, sentences};
 /// hand to each other, so those that print and send them name it too.
 const OWNERS: &[(&str, &[&str])] = &[
     ("argon2", &["shell/src/password.rs"]),
-    ("arrow", &["engine/src/batch/", "shell/src/output/", "shell/src/flight/"]),
-    ("arrow_flight", &["shell/src/cluster/", "shell/src/flight/"]),
+    (
+        "arrow",
+        &["engine/src/batch/", "shell/src/output/", "shell/src/flight/", "shell/src/remote/"],
+    ),
+    ("arrow_flight", &["shell/src/cluster/", "shell/src/flight/", "shell/src/remote/"]),
     ("axum", &["shell/src/metrics/"]),
-    ("base64", &["shell/src/flight/", "shell/src/token.rs"]),
+    ("base64", &["shell/src/flight/", "shell/src/remote/", "shell/src/token.rs"]),
     (
         "blake3",
         &[
@@ -52,15 +55,32 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("rustix", &["engine/src/os.rs"]),
     ("rustyline", &["shell/src/repl/"]),
     ("saphyr", &["engine/src/io/properties.rs"]),
+    ("sd_notify", &["shell/src/flight/announce.rs"]),
     ("sha2", &["engine/src/plugin/"]),
     ("lz4_flex", &["engine/src/sstable/format/codec.rs"]),
-    ("prost", &["shell/src/cluster/", "shell/src/flight/", "shell/src/query/distributed/"]),
+    (
+        "prost",
+        &[
+            "shell/src/cluster/",
+            "shell/src/flight/",
+            "shell/src/query/distributed/",
+            "shell/src/remote/",
+        ],
+    ),
     ("prost_types", &["shell/src/flight/"]),
     ("snap", &["engine/src/sstable/format/codec.rs"]),
     ("sqlparser", &["shell/src/query/"]),
     ("tokio_rustls", &["shell/src/flight/"]),
     ("tokio_uring", &["engine/src/disk/uring.rs"]),
-    ("tonic", &["shell/src/cluster/", "shell/src/flight/", "shell/src/query/distributed/"]),
+    (
+        "tonic",
+        &[
+            "shell/src/cluster/",
+            "shell/src/flight/",
+            "shell/src/query/distributed/",
+            "shell/src/remote/",
+        ],
+    ),
     ("tonic_health", &["shell/src/flight/health.rs"]),
     ("tonic_prost", &["shell/src/cluster/", "shell/src/flight/"]),
     ("tower", &["shell/src/query/distributed/"]),

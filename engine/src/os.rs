@@ -271,6 +271,30 @@ pub fn terminal_size() -> Option<(u16, u16)> {
     (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
 }
 
+/// Asks the terminal for a line that it does not show.
+///
+/// Errors: without a terminal, and at its end before a line.
+pub fn read_secret(prompt: &str) -> io::Result<String> {
+    use io::{BufRead, Write};
+    use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+
+    let mut terminal = std::fs::File::options().read(true).write(true).open("/dev/tty")?;
+    let before = tcgetattr(&terminal)?;
+    let mut silent = before.clone();
+    silent.local_modes.remove(LocalModes::ECHO);
+    tcsetattr(&terminal, OptionalActions::Flush, &silent)?;
+    let mut line = String::new();
+    let read = terminal
+        .write_all(prompt.as_bytes())
+        .and_then(|()| io::BufReader::new(&terminal).read_line(&mut line));
+    tcsetattr(&terminal, OptionalActions::Flush, &before)?;
+    terminal.write_all(b"\n")?;
+    match read? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(line.trim_end_matches(['\r', '\n']).to_owned()),
+    }
+}
+
 /// A counter that a thread can wait for; each write wakes those who poll it.
 pub fn event_counter() -> io::Result<OwnedFd> {
     Ok(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)

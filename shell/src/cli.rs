@@ -3,6 +3,7 @@
 //! Invariant: everything clap accepts here can be acted on; wrong values end with a usage error
 //! (exit code 2) before anything is opened.
 
+mod connect;
 mod iotune;
 mod serve;
 mod size;
@@ -22,7 +23,9 @@ use crate::allocator;
 use crate::memory::{MemoryPlan, MemoryWishes};
 use crate::output::{self, Mode};
 use crate::query::QueryMemory;
+use crate::remote::Remote;
 use crate::session::Session;
+pub use connect::ConnectArguments;
 pub use iotune::IotuneArguments;
 pub use serve::ServeArguments;
 use size::parse_size;
@@ -36,6 +39,7 @@ Examples:
   echo 'SELECT 1;' | tidegate --mode json   run what comes in, one JSON object a row
   tidegate plugin check my_policy.wasm      would the engine take it?
   tidegate --data /srv/weather serve        serve Arrow Flight SQL on 127.0.0.1:31337
+  tidegate --connect grpc://127.0.0.1:31337 the same shell at a service
   tidegate --data /srv/weather iotune       measure the disk, once
   tidegate sstable verify me-1-big-Data.db  look into SSTable files of any product
 
@@ -53,6 +57,9 @@ Exit codes: 0 done, 1 a statement failed, 2 wrong usage, 130 interrupted.";
 pub struct Cli {
     #[command(flatten)]
     pub database: DatabaseArguments,
+
+    #[command(flatten)]
+    pub connect: ConnectArguments,
 
     /// Run SQL and leave; may be given many times, in order with -f.
     #[arg(short = 'c', long = "command", value_name = "SQL", action = ArgAction::Append)]
@@ -373,7 +380,17 @@ impl Cli {
     /// Errors: in words, why statements cannot be run.
     pub fn session(&self, database: &Database) -> Result<Session, String> {
         let memory = QueryMemory::new(Some(self.memory_plan()?.queries));
-        let mut session = Session::new(database.clone(), memory, Box::new(output::stdout()))?;
+        Session::new(database.clone(), memory, Box::new(output::stdout()))
+            .map(|session| self.shaped(session))
+    }
+
+    /// A session at a service, likewise.
+    pub(crate) fn session_at(&self, remote: Remote) -> Result<Session, String> {
+        Session::at(remote, Box::new(output::stdout())).map(|session| self.shaped(session))
+    }
+
+    /// A session that prints as the options say.
+    fn shaped(&self, mut session: Session) -> Session {
         session.mode = self.mode.unwrap_or(match io::stdout().is_terminal() {
             true => Mode::Table,
             false => Mode::Csv,
@@ -381,7 +398,7 @@ impl Cli {
         session.timing = self.timing == Switch::On;
         session.screen = output::screen;
         session.tells_counts = self.mode.is_none();
-        Ok(session)
+        session
     }
 }
 

@@ -14,7 +14,9 @@ use tracing_subscriber::EnvFilter;
 use crate::allocator;
 use crate::cli::{Action, Cli, SstableAction};
 use crate::cluster::{Cluster, RingFile};
-use crate::exit::fail;
+use crate::exit::{EXIT_FAILED, fail};
+use crate::remote::Remote;
+use crate::session::Session;
 use crate::stderr::tell_line;
 use crate::{batch, flight, iotune, plugin, repl, restore, sstable, stderr, thread};
 
@@ -80,6 +82,15 @@ async fn run_in_runtime(cli: Cli) -> u8 {
     if let Some(Action::Plugin { command }) = &cli.action {
         return plugin::run(command, cli.mode.unwrap_or_default());
     }
+    match cli.connect.place() {
+        Ok(None) => {}
+        Ok(Some(_)) if cli.action.is_some() => return fail("--connect is for statements alone"),
+        Ok(Some(place)) => {
+            let session = Remote::connect(&place).await.and_then(|remote| cli.session_at(remote));
+            return run_session(&cli, session).await;
+        }
+        Err(error) => return fail(&error),
+    }
     let memory = match cli.memory_plan() {
         Ok(memory) => memory,
         Err(error) => return fail(&error),
@@ -103,8 +114,12 @@ async fn run_in_runtime(cli: Cli) -> u8 {
     let database = match Database::open(options).await {
         Ok(database) => database,
         Err(error) => {
-            let directory = cli.database.directory.display();
-            return fail(&format!("cannot open the database in {directory}: {error}"));
+            let directory = &cli.database.directory;
+            fail(&format!("cannot open the database in {}: {error}", directory.display()));
+            if let Some(address) = flight::serving(directory) {
+                tell_line!("help: it is served: tidegate --connect {address} is a shell there");
+            }
+            return EXIT_FAILED;
         }
     };
     for left_out in database.left_out().await.unwrap_or_default() {
@@ -118,7 +133,7 @@ async fn run_in_runtime(cli: Cli) -> u8 {
             };
             served.map_or_else(|error| fail(&error), |()| 0)
         }
-        _ => run_session(&cli, &database).await,
+        _ => run_session(&cli, cli.session(&database)).await,
     };
     match database.close().await {
         Ok(()) => code,
@@ -135,8 +150,8 @@ fn cluster_of(cli: &Cli, options: &mut Options) -> Result<Option<Arc<Cluster>>, 
     Ok(Some(cluster))
 }
 
-async fn run_session(cli: &Cli, database: &Database) -> u8 {
-    let mut session = match cli.session(database) {
+async fn run_session(cli: &Cli, session: Result<Session, String>) -> u8 {
+    let mut session = match session {
         Ok(session) => session,
         Err(error) => return fail(&error),
     };

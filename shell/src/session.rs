@@ -19,6 +19,7 @@ use crate::output::{Mode, Page, Printer, RowLimit, printer};
 use crate::query::{
     self, OutcomeKind, QueryError, QueryMemory, SessionOptions, trace_text, without_unsaid,
 };
+use crate::remote::{Backend, Remote};
 use crate::stderr::tell_line;
 use crate::text::Piece;
 use crate::text::width::wrapped;
@@ -49,7 +50,7 @@ pub enum Next {
 
 /// State of a session.
 pub struct Session {
-    query: query::Session,
+    backend: Backend,
     out: Box<dyn Write + Send>,
     interrupt: Signal,
     progress: Arc<Mutex<CopyProgress>>,
@@ -82,6 +83,13 @@ struct CopyProgress {
     drawn_ns: u64,
 }
 
+impl CopyProgress {
+    fn shared() -> Arc<Mutex<Self>> {
+        let state = CopyProgress { line: ProgressLine::new(), start_ns: 0, drawn_ns: 0 };
+        Arc::new(Mutex::new(state))
+    }
+}
+
 impl Session {
     /// A session in the default keyspace that writes results to `out`.
     ///
@@ -91,18 +99,30 @@ impl Session {
         memory: QueryMemory,
         out: Box<dyn Write + Send>,
     ) -> Result<Self, String> {
-        let interrupt = signal(SignalKind::interrupt())
-            .map_err(|error| format!("cannot listen to Ctrl-C: {error}"))?;
-        let state = CopyProgress { line: ProgressLine::new(), start_ns: 0, drawn_ns: 0 };
-        let progress = Arc::new(Mutex::new(state));
+        let progress = CopyProgress::shared();
         let options = SessionOptions {
             progress: Some(progress_callback(database.clone(), Arc::clone(&progress))),
             memory,
             ..SessionOptions::default()
         };
         let query = query::Session::new(database, options).map_err(|error| error.to_string())?;
+        Session::of(Backend::Local(query), progress, out)
+    }
+
+    /// A session at a service, as [`Session::new`].
+    pub(crate) fn at(remote: Remote, out: Box<dyn Write + Send>) -> Result<Self, String> {
+        Session::of(Backend::remote(remote), CopyProgress::shared(), out)
+    }
+
+    fn of(
+        backend: Backend,
+        progress: Arc<Mutex<CopyProgress>>,
+        out: Box<dyn Write + Send>,
+    ) -> Result<Self, String> {
+        let interrupt = signal(SignalKind::interrupt())
+            .map_err(|error| format!("cannot listen to Ctrl-C: {error}"))?;
         Ok(Session {
-            query,
+            backend,
             out,
             interrupt,
             progress,
@@ -115,14 +135,9 @@ impl Session {
         })
     }
 
-    /// The database behind this session.
-    pub fn database(&self) -> &Database {
-        self.query.database()
-    }
-
-    /// The keyspace of unqualified names.
-    pub fn keyspace(&self) -> String {
-        self.query.keyspace()
+    /// What statements run on.
+    pub(crate) fn backend(&self) -> &Backend {
+        &self.backend
     }
 
     /// Writes a line that belongs to the results.
@@ -176,7 +191,7 @@ impl Session {
         let shown = |error: QueryError| {
             Failure::Statement(shift(error, source, range.start).render_within(source, columns))
         };
-        let start_ns = self.database().clock().monotonic_ns();
+        let start_ns = self.backend.clock().monotonic_ns();
         {
             let mut progress = self.progress.lock().expect("no one panics while drawing");
             progress.start_ns = start_ns;
@@ -187,7 +202,8 @@ impl Session {
         for statement in query::split(text).map_err(shown)? {
             let mut table: Option<(Box<dyn Printer>, u64)> = None;
             let shape = Shape { mode: self.mode, page: self.page(), rows: self.rows };
-            let run = print_outcome(&self.query, &statement, shape, self.out.as_mut(), &mut table);
+            let run =
+                print_outcome(&self.backend, &statement, shape, self.out.as_mut(), &mut table);
             let ended = tokio::select! {
                 biased;
                 _ = self.interrupt.recv() => Err(Stopped::Interrupted),
@@ -213,7 +229,7 @@ impl Session {
                 Err(Stopped::Output(error)) => return Err(Failure::Output(error)),
             };
             if self.mode.is_for_people() || self.tells_counts {
-                let elapsed_ns = self.database().clock().monotonic_ns() - start_ns;
+                let elapsed_ns = self.backend.clock().monotonic_ns() - start_ns;
                 let line = summary.line(self.timing.then(|| Duration::from_nanos(elapsed_ns)));
                 self.tell(&self.fitted(&line))?;
             }
@@ -224,7 +240,7 @@ impl Session {
 
     /// Prints the trace of the statement that ended, if it was traced.
     fn print_trace(&mut self) -> io::Result<()> {
-        let Some(record) = self.query.take_trace() else { return Ok(()) };
+        let Some(record) = self.backend.take_trace() else { return Ok(()) };
         let columns = (self.screen)().map_or(TRACE_COLUMNS, |(columns, _)| columns);
         self.tell(trace_text(&record, columns).trim_end())
     }
@@ -305,13 +321,13 @@ impl Summary {
 
 /// Runs `statement` and prints its rows; `table` is the printer at work, which the caller ends.
 async fn print_outcome(
-    session: &query::Session,
+    backend: &Backend,
     statement: &query::Statement,
     shape: Shape,
     out: &mut (dyn Write + Send),
     table: &mut Option<(Box<dyn Printer>, u64)>,
 ) -> Result<Summary, Stopped> {
-    let outcome = session.run(statement).await.map_err(Stopped::Query)?;
+    let outcome = backend.run(statement).await.map_err(Stopped::Query)?;
     if let Some(note) = &outcome.note {
         // Not part of the result: a file or a pipe must not take it for rows.
         tell_line!("note: {note}");
@@ -436,6 +452,16 @@ pub(crate) mod tests {
         }
     }
 
+    impl Session {
+        /// The database behind this session.
+        pub(crate) fn database(&self) -> &Database {
+            match &self.backend {
+                Backend::Local(session) => session.database(),
+                Backend::Remote(..) => panic!("the database is elsewhere"),
+            }
+        }
+    }
+
     /// A session on a database of its own, which prints CSV.
     pub(crate) async fn session(directory: &Path, printed: &Printed) -> Session {
         let options = Options { shards: Some(1), ..Options::new(directory) };
@@ -475,6 +501,7 @@ pub(crate) mod tests {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::open(Options::new(directory.path().join("data"))).await.unwrap();
         let session = query::Session::new(database, SessionOptions::default()).unwrap();
+        let backend = Backend::Local(session);
         let text = "SELECT 7 AS x UNION ALL SELECT 7 AS x UNION ALL SELECT 7 AS x";
         let statement = query::split(text).unwrap().remove(0);
         for (rows, shown, line) in [
@@ -486,7 +513,7 @@ pub(crate) mod tests {
         ] {
             let shape = Shape { mode: Mode::Csv, page: None, rows };
             let (mut out, mut table) = (Vec::<u8>::new(), None);
-            let summary = print_outcome(&session, &statement, shape, &mut out, &mut table).await;
+            let summary = print_outcome(&backend, &statement, shape, &mut out, &mut table).await;
             let Ok(summary) = summary else { panic!("{rows:?}: the query fails") };
             assert_eq!(summary.line(None), line, "{rows:?}");
             let (mut printer, count) = table.expect("rows were printed");
@@ -503,13 +530,14 @@ pub(crate) mod tests {
         let database = Database::open(Options::new(directory.path().join("data"))).await.unwrap();
         let session = query::Session::new(database, SessionOptions::default()).unwrap();
         session.execute("CREATE TABLE t (k int PRIMARY KEY, v int)").await.unwrap();
+        let backend = Backend::Local(session);
         let mut printed = Vec::new();
         for (k, mode) in [(1, Mode::Csv), (1, Mode::Csv), (2, Mode::Table), (2, Mode::Table)] {
             let text = format!("INSERT INTO t (k, v) VALUES ({k}, 7) IF NOT EXISTS");
             let statement = query::split(&text).unwrap().remove(0);
             let shape = Shape { mode, page: None, rows: RowLimit::All };
             let (mut out, mut table) = (Vec::<u8>::new(), None);
-            let summary = print_outcome(&session, &statement, shape, &mut out, &mut table).await;
+            let summary = print_outcome(&backend, &statement, shape, &mut out, &mut table).await;
             assert!(matches!(summary, Ok(Summary::Rows(1))), "{text}");
             let (mut printer, _) = table.expect("the answer was printed");
             printer.finish(&mut out).unwrap();

@@ -78,6 +78,16 @@ impl Catalog {
         }
     }
 
+    /// A catalog that knows of nothing, for who asks a service what there is.
+    pub fn empty() -> Self {
+        Catalog { version: 0, ..Catalog::new() }
+    }
+
+    /// The same without roles, their passwords and their tokens: what every role may see.
+    pub fn without_roles(&self) -> Self {
+        Catalog { roles: Roles::default(), ..self.clone() }
+    }
+
     /// Increases with every change.
     pub fn version(&self) -> u64 {
         self.version

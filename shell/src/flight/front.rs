@@ -24,9 +24,10 @@ use super::error::invalid;
 use super::exchange::exchange;
 use super::service::Service;
 use super::session::option::CATALOG;
+use crate::remote::wire::NAMES;
 
 /// What `DoAction` does, with what it takes and gives; those of operators are beside them.
-const ACTIONS: [(&str, &str); 8] = [
+const ACTIONS: [(&str, &str); 9] = [
     (
         "CreatePreparedStatement",
         "Prepares a statement: ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult",
@@ -42,6 +43,11 @@ const ACTIONS: [(&str, &str); 8] = [
     ),
     ("GetSessionOptions", "Gives the options of the session"),
     ("CloseSession", "Ends the session"),
+    (
+        NAMES,
+        "Gives the keyspace of the session, and the catalog unless its version is the one in the \
+         body: JSON",
+    ),
 ];
 
 /// The service as clients see it.

@@ -6,6 +6,7 @@
 
 mod access;
 mod administration;
+mod announce;
 mod connections;
 mod error;
 mod exchange;
@@ -40,11 +41,13 @@ use tokio::sync::OwnedSemaphorePermit;
 use tonic::transport::Server;
 
 pub use self::access::tls::TlsFiles;
+pub use self::announce::serving;
 pub use self::connections::Limits;
 pub use self::exchange::client::{Exchange, prepare};
 
 use self::access::tls::Tls;
 use self::access::{Guard, Rules};
+use self::announce::Announced;
 use self::connections::{
     Accepted, Activity, BEGIN_PATIENCE, Bytes, Calls, Connection, Connections, Link, Wire,
 };
@@ -124,7 +127,8 @@ impl Listen {
 /// nobody waiting. A second signal ends the process at once, with 128 and the signal's number as
 /// its code. The database stays open.
 ///
-/// SIGHUP reads the files of TLS again.
+/// SIGHUP reads the files of TLS again. A service manager is told when clients are served, and when
+/// the service stops.
 ///
 /// Errors: a sentence when the address or a file cannot be used.
 pub async fn serve(
@@ -156,6 +160,7 @@ pub async fn serve(
         Some(ended) => Some(ended),
         None => {
             tell_line!("stopping");
+            announce::tell_stopping();
             // Until the process ends: closing the database may take its time too.
             tokio::spawn(async move {
                 let code = tokio::select! {
@@ -185,6 +190,7 @@ async fn listen_until(
         .await
         .map_err(|error| format!("cannot listen on {clients}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
+    let (directory, is_tls) = (database.directory().to_owned(), tls.is_some());
     let ticket_key = match &cluster {
         Some(cluster) => cluster.ticket_key(),
         None => key::of_service(listen.ticket_key.as_deref(), database.directory())?,
@@ -231,6 +237,7 @@ async fn listen_until(
     if let Some(listen) = listen.metrics {
         metrics.listen(listen).await?;
     }
+    let _announced = Announced::new(&directory, address, is_tls);
     server.await.map_err(|error| error.to_string())
 }
 

@@ -47,6 +47,7 @@ use super::{administration, ingest, metadata, sql_info};
 use crate::cluster::Cluster;
 use crate::memory::MemoryPlan;
 use crate::query::{Outcome, QueryMemory};
+use crate::remote::wire::{NAMES, Names, Shape};
 
 /// The service; one for all connections.
 ///
@@ -159,6 +160,7 @@ impl Service {
         let mut info = FlightInfo::new().with_descriptor(descriptor);
         // Parts have no order among them.
         info.ordered = tickets.len() == 1;
+        info.app_metadata = tickets.first().map_or(Shape::Rows, Sealed::shape).name().into();
         for ticket in tickets {
             let mut endpoint =
                 endpoint(&TicketStatementQuery { statement_handle: ticket.close(seal)? });
@@ -719,6 +721,10 @@ impl FlightSqlService for Service {
                 Ok(one_message(&option::set(&session, wanted)))
             }
             "GetSessionOptions" => Ok(one_message(&option::get(&session))),
+            NAMES => {
+                let (keyspace, catalog) = (session.query.keyspace(), self.0.database().catalog());
+                Ok(one_body(Names::encode(keyspace, &catalog, &action.body).into()))
+            }
             "CloseSession" => {
                 let closed = self.0.sessions().end(&request);
                 let status = if closed { CloseStatus::Closed } else { CloseStatus::NotCloseable };

@@ -14,6 +14,7 @@ use tonic::Status;
 use super::error::invalid;
 use super::outgoing::Form;
 use super::seal::{Purpose, Seal, random};
+use crate::remote::wire::Shape;
 
 /// A statement and what belongs to it.
 #[derive(Clone, PartialEq, Message)]
@@ -115,6 +116,16 @@ impl Ticket {
         let part = |shard| Query { shard: Some(shard), parts: shards, ..query.clone() };
         let parts = (0..shards).map(part);
         parts.map(|part| Ticket { promise: Some(Promise::Query(part)) }).collect()
+    }
+
+    /// What shape the result has that it promises.
+    pub(super) fn shape(&self) -> Shape {
+        match &self.promise {
+            Some(Promise::Count(_)) => Shape::Count,
+            Some(Promise::Message(_)) => Shape::Message,
+            Some(Promise::Decided(_)) => Shape::Decided,
+            Some(Promise::Query(_)) | None => Shape::Rows,
+        }
     }
 
     /// A ticket of something that is done.

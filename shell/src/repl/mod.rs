@@ -26,19 +26,19 @@ pub async fn run(session: &mut Session) -> u8 {
         Err(error) => return fail(&error),
     };
     session.rows = RowLimit::Screen;
-    let shards = session.database().shard_count();
     tell_line!(
-        "Tidegate {}, {shards} shard{}. Type help for help, Ctrl-D to leave.",
+        "Tidegate {}, {}. Type help for help, Ctrl-D to leave.",
         env!("CARGO_PKG_VERSION"),
-        if shards == 1 { "" } else { "s" }
+        session.backend().description()
     );
     loop {
-        let keyspace = session.keyspace();
+        session.backend().refresh().await;
+        let keyspace = session.backend().keyspace();
         let prompt = prompt(&keyspace);
         let question = Question {
             continuation: format!("{:>width$}", "-> ", width = prompt.chars().count()),
             prompt,
-            names: Names { catalog: session.database().catalog(), keyspace },
+            names: Names { catalog: session.backend().catalog(), keyspace },
         };
         match editor.ask(question).await {
             Answer::Text(text) => match run_text(session, &text).await {

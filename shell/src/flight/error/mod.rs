@@ -12,6 +12,7 @@ pub(super) use self::retry::refusal;
 #[cfg(test)]
 pub(super) use self::retry::tests::retry_delay;
 use crate::query::{ErrorKind, QueryError};
+use crate::remote::wire::with_place;
 
 /// When to come again where nobody says more.
 const RETRY: Duration = Duration::from_secs(1);
@@ -21,7 +22,7 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(super) fn status(error: &QueryError) -> Status {
     match error.kind {
         ErrorKind::Overloaded => refusal(error.to_string(), error.retry_after.unwrap_or(RETRY)),
-        kind => Status::new(code(kind), error.to_string()),
+        kind => with_place(Status::new(code(kind), error.to_string()), error),
     }
 }
 

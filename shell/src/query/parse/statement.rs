@@ -45,9 +45,9 @@ impl Statement {
         &self.text
     }
 
-    /// The statement as it was written, without the `;`: for who runs it again, and for nobody who
-    /// keeps it.
-    pub(in crate::query) fn with_passwords(&self) -> &str {
+    /// The statement as it was written, without the `;`: for who runs it again, here or at a
+    /// service, and for nobody who keeps it.
+    pub(crate) fn with_passwords(&self) -> &str {
         &self.whole
     }
 

@@ -1,10 +1,12 @@
 //! Text to a command: the first words pick the reader of the rest, or the error.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::find;
+use super::policy::{CreatePolicy, PolicyFile};
 use super::row::Reader;
 use super::show::Show;
 use super::watch::summarize::Summarize;
@@ -15,6 +17,14 @@ use crate::query::parse::{Cursor, balance, check_depth, sql, write};
 
 /// What follows SHOW in statements that DataFusion plans.
 const SHOWN_BY_SQL: &[&str] = &["all", "columns", "create", "functions", "time", "timezone"];
+
+/// What a CREATE POLICY says that names a file; `None` of every other statement, and of one that is
+/// wrong: whoever runs it says how.
+pub(crate) fn policy_file(statement: &Statement) -> Option<PolicyFile> {
+    let Ok(Command::Own(own)) = parse(statement) else { return None };
+    let own: &dyn Any = own.as_ref();
+    own.downcast_ref::<CreatePolicy>().map(CreatePolicy::of_file)
+}
 
 /// Parses one statement.
 ///

@@ -38,8 +38,10 @@ use sqlparser::ast;
 
 pub(super) use definition::text as definition_text;
 pub use dispatch::parse;
+pub(crate) use dispatch::policy_file;
 pub use find::{continuations, row_of_words};
 pub use list::STATEMENTS;
+pub(crate) use policy::PolicyFile;
 pub use policy::PolicyUpload;
 pub use row::{Continues, Help, StatementRow, Tab, Topic};
 

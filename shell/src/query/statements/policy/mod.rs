@@ -80,6 +80,33 @@ impl OwnStatement for CreatePolicy {
     }
 }
 
+/// A CREATE POLICY that names a file, for who reads that file instead of the service.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PolicyFile {
+    pub name: String,
+    pub name_span: Span,
+    pub if_not_exists: bool,
+    pub file: String,
+    pub file_span: Span,
+    pub sha256: Option<String>,
+    pub parameters: Vec<(String, String)>,
+}
+
+impl CreatePolicy {
+    /// What it says, for who reads the file.
+    pub(super) fn of_file(&self) -> PolicyFile {
+        PolicyFile {
+            name: self.name.value.clone(),
+            name_span: self.name.span,
+            if_not_exists: self.if_not_exists,
+            file: self.file.clone(),
+            file_span: self.file_span,
+            sha256: self.sha256.clone(),
+            parameters: self.parameters.clone(),
+        }
+    }
+}
+
 /// A policy whose component is at hand.
 #[derive(Debug)]
 pub struct PolicyUpload {
