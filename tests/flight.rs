@@ -11,6 +11,8 @@ mod administration;
 mod calls;
 #[path = "flight/outside/clients.rs"]
 mod clients;
+#[path = "flight/compression.rs"]
+mod compression;
 #[path = "flight/connections.rs"]
 mod connections;
 #[path = "flight/endpoints.rs"]
@@ -27,6 +29,8 @@ mod log;
 mod metrics;
 #[path = "flight/outside/packaging.rs"]
 mod packaging;
+#[path = "flight/reflection.rs"]
+mod reflection;
 #[path = "flight/restart.rs"]
 mod restart;
 #[path = "flight/ticket.rs"]

@@ -26,6 +26,7 @@ const OWNERS: &[(&str, &[&str])] = &[
         &["engine/src/batch/", "shell/src/output/", "shell/src/flight/", "shell/src/remote/"],
     ),
     ("arrow_flight", &["shell/src/cluster/", "shell/src/flight/", "shell/src/remote/"]),
+    ("arrow_ipc", &["shell/src/flight/outgoing.rs"]),
     ("axum", &["shell/src/metrics/"]),
     ("base64", &["shell/src/flight/", "shell/src/remote/", "shell/src/token.rs"]),
     (
@@ -83,6 +84,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ),
     ("tonic_health", &["shell/src/flight/health.rs"]),
     ("tonic_prost", &["shell/src/cluster/", "shell/src/flight/"]),
+    ("tonic_reflection", &["shell/src/flight/reflection/"]),
     ("tower", &["shell/src/query/distributed/"]),
     ("tracing_appender", &["shell/src/stderr.rs"]),
     ("tracing_subscriber", &["shell/src/run.rs"]),
@@ -195,6 +197,7 @@ const VARIABLES: &[&str] = &[
     "TIDEGATE_DATA",
     "TIDEGATE_INTEROP_CACHE",
     "TIDEGATE_LOAD",
+    "TIDEGATE_LOG_FORMAT",
     "TIDEGATE_SEEDS",
     "TIDEGATE_TEST_PANIC_CHILD",
     "TIDEGATE_TPCH_TABLES",

@@ -77,6 +77,17 @@ pub struct Cli {
     #[arg(long, value_enum, default_value_t = Switch::On, global = true)]
     pub timing: Switch,
 
+    /// How lines of the log are written to stderr: for people, or one JSON object a line.
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        value_enum,
+        env = "TIDEGATE_LOG_FORMAT",
+        default_value_t = LogFormat::Text,
+        global = true
+    )]
+    pub log_format: LogFormat,
+
     /// Memory that all queries together may hold, such as 1GiB; sorts and groupings beyond it go to
     /// temporary files [default: a quarter of --memory].
     #[arg(long, value_name = "SIZE", value_parser = parse_size, global = true)]
@@ -326,6 +337,13 @@ impl ValueEnum for Mode {
 pub enum Switch {
     On,
     Off,
+}
+
+/// How lines of the log are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    Text,
+    Json,
 }
 
 /// Names of the engine's disk backends on the command line.
@@ -612,6 +630,10 @@ mod tests {
         assert_eq!(tombstones(&["--tombstones-warn", "0"]), TombstoneLimits { warn: 0, ..own });
         let cli = parse(&[]).unwrap();
         assert_eq!((cli.timing, cli.mode), (Switch::On, None));
+        assert_eq!(cli.log_format, LogFormat::Text);
+        let cli = parse(&["serve", "--log-format", "json"]).unwrap();
+        assert_eq!(cli.log_format, LogFormat::Json);
+        assert!(parse(&["--log-format", "xml"]).is_err());
         assert_eq!(cli.database.durability, Durability::Sync);
     }
 

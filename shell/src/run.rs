@@ -12,7 +12,7 @@ use tidegate_engine::{Database, Options, os};
 use tracing_subscriber::EnvFilter;
 
 use crate::allocator;
-use crate::cli::{Action, Cli, SstableAction};
+use crate::cli::{Action, Cli, LogFormat, SstableAction};
 use crate::cluster::{Cluster, RingFile};
 use crate::exit::{EXIT_FAILED, fail};
 use crate::remote::Remote;
@@ -27,14 +27,7 @@ pub fn run(cli: Cli) -> u8 {
     }
     let is_server = matches!(cli.action, Some(Action::Serve(_)));
     let _handed_over = is_server.then(stderr::hand_over);
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(stderr::writer)
-        // It would panic where stderr is full.
-        .log_internal_errors(false)
-        .with_ansi(repl::colors_wanted(io::stderr().is_terminal()))
-        .init();
+    begin_log(cli.log_format, is_server);
     if let Some(Action::Sstable(arguments)) = &cli.action
         && !matches!(arguments.action, SstableAction::Query { .. })
     {
@@ -75,6 +68,29 @@ pub fn run(cli: Cli) -> u8 {
         Ok(Ok(code)) => code,
         Ok(Err(panic)) => std::panic::resume_unwind(panic),
         Err(error) => fail(&format!("cannot start threads: {error}")),
+    }
+}
+
+/// From now on lines of the log go to stderr. As JSON, what a service tells is of the log too.
+fn begin_log(format: LogFormat, is_server: bool) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    let log = tracing_subscriber::fmt()
+        .with_writer(stderr::writer)
+        // It would panic where stderr is full.
+        .log_internal_errors(false);
+    match format {
+        LogFormat::Text => log
+            .with_env_filter(filter)
+            .with_ansi(repl::colors_wanted(io::stderr().is_terminal()))
+            .init(),
+        LogFormat::Json => {
+            // What is told is told whatever the filter is.
+            let told = format!("{}=info", stderr::TOLD).parse().expect("it is a directive");
+            log.with_env_filter(filter.add_directive(told)).json().with_span_list(false).init();
+            if is_server {
+                stderr::tell_in_log();
+            }
+        }
     }
 }
 

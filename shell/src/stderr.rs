@@ -6,8 +6,12 @@
 //! Where stderr is a pipe that nobody reads, a write waits for good. A server hands its lines to a
 //! thread that writes them ([`hand_over`]): only that one waits, and lines that find no room are
 //! lost. For a person the caller writes itself, so lines come in the order of what was done.
+//!
+//! Where the log is read by programs, a server tells its lines as lines of the log
+//! ([`tell_in_log`]), so that all of stderr has one form.
 
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -20,7 +24,11 @@ const LINES_MAX: usize = 10_000;
 /// How long the end of the process waits for lines that were not written yet.
 const FLUSH: Duration = Duration::from_secs(1);
 
+/// The target of lines that are told in the log.
+pub(crate) const TOLD: &str = "told";
+
 static WRITER: Mutex<Writer> = Mutex::new(Writer::Own);
+static IN_LOG: AtomicBool = AtomicBool::new(false);
 
 /// Who writes a line.
 enum Writer {
@@ -93,6 +101,25 @@ pub(crate) fn write(text: &str) {
     let _ = writer().write_all(text.as_bytes());
 }
 
+/// From now on lines that are told are lines of the log, which has begun.
+pub(crate) fn tell_in_log() {
+    IN_LOG.store(true, Ordering::Relaxed);
+}
+
+/// Tells a line. Its first word says how grave it is.
+pub(crate) fn write_line(line: &str) {
+    if !IN_LOG.load(Ordering::Relaxed) {
+        return write(&format!("{line}\n"));
+    }
+    if let Some(rest) = line.strip_prefix("error: ") {
+        tracing::error!(target: TOLD, "{rest}");
+    } else if let Some(rest) = line.strip_prefix("warning: ") {
+        tracing::warn!(target: TOLD, "{rest}");
+    } else {
+        tracing::info!(target: TOLD, "{line}");
+    }
+}
+
 /// Writes to stderr, as `eprint!` does.
 macro_rules! tell {
     ($($part:tt)*) => {{
@@ -103,7 +130,7 @@ macro_rules! tell {
 /// Writes a line to stderr, as `eprintln!` does.
 macro_rules! tell_line {
     ($($part:tt)*) => {{
-        $crate::stderr::write(&format!("{}\n", format_args!($($part)*)));
+        $crate::stderr::write_line(&format!($($part)*));
     }};
 }
 

@@ -124,6 +124,44 @@ def session_options(connection):
     connection.adbc_connection.set_options(**{"adbc.connection.db_schema": "default"})
 
 
+def statement_command(sql):
+    """CommandStatementQuery within an Any, as bytes of protobuf."""
+
+    def field(content):
+        assert len(content) < 128
+        return bytes([len(content)]) + content
+
+    query = b"\x0a" + field(sql.encode())
+    name = b"type.googleapis.com/arrow.flight.protocol.sql.CommandStatementQuery"
+    return b"\x0a" + field(name) + b"\x12" + field(query)
+
+
+def packed_rows(_):
+    """The drivers unpack by themselves, and what a call says overrides its session."""
+    wanted = [n % 7 for n in range(1, 20_001)]
+    sql = "SELECT n % 7 AS n FROM generate_series(1, 20000) AS s(n)"
+    name = "adbc.flight.sql.session.option.result.compression"
+    options = pyarrow.flight.FlightCallOptions
+    for setting in ["lz4", "zstd", "none"]:
+        with connect() as other, other.cursor() as cursor:
+            other.adbc_connection.set_options(**{name: setting})
+            cursor.execute(sql)
+            assert cursor.fetch_arrow_table()["n"].to_pylist() == wanted, setting
+        client = pyarrow.flight.connect(URI)
+        command = statement_command(sql)
+        call = options(headers=[(b"result.compression", setting.encode())])
+        info = client.get_flight_info(pyarrow.flight.FlightDescriptor.for_command(command), call)
+        rows = client.do_get(info.endpoints[0].ticket, call).read_all()
+        assert rows["n"].to_pylist() == wanted, setting
+    with connect() as other:
+        try:
+            other.adbc_connection.set_options(**{name: "gzip"})
+        except dbapi.Error:
+            pass
+        else:
+            raise AssertionError("gzip is none of them")
+
+
 def rows_for_ingest(count):
     table = pyarrow.table(
         {
@@ -252,6 +290,7 @@ STEPS = [
     errors,
     metadata,
     session_options,
+    packed_rows,
     ingest,
     partitions,
     large_message,

@@ -39,7 +39,7 @@ const ACTIONS: [(&str, &str); 9] = [
     (
         "SetSessionOptions",
         "Sets options of the session: schema, service_level, ingest.primary_key, result.timestamp, \
-         result.varint, result.duration, result.endpoints",
+         result.varint, result.duration, result.endpoints, result.compression",
     ),
     ("GetSessionOptions", "Gives the options of the session"),
     ("CloseSession", "Ends the session"),

@@ -22,7 +22,12 @@ const FRESH: Duration = Duration::from_secs(1);
 /// How often who watches is told of a change.
 const LOOKS: Duration = Duration::from_secs(5);
 /// Names that can be asked for: that of all, and that of the one service.
-const NAMES: [&str; 2] = ["", "arrow.flight.protocol.FlightService"];
+const NAMES: [&str; 2] = ["", SERVICES[0]];
+/// What clients reach: the service, and the health of it.
+pub(super) const SERVICES: [&str; 2] =
+    ["arrow.flight.protocol.FlightService", health_server::SERVICE_NAME];
+/// The messages of health.
+pub(super) const DESCRIPTORS: &[u8] = tonic_health::pb::FILE_DESCRIPTOR_SET;
 
 /// See the head of this file.
 #[derive(Clone)]

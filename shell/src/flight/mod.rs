@@ -18,6 +18,7 @@ mod metadata;
 mod node;
 mod outgoing;
 mod planning;
+mod reflection;
 mod running;
 mod seal;
 mod service;
@@ -212,6 +213,9 @@ async fn listen_until(
         .max_encoding_message_size(usize::MAX);
     let service = Calls::new(service, connections.clone(), limits.message_bytes);
     let health = Calls::new(health, connections.clone(), limits.message_bytes);
+    let reflection = Calls::new(reflection::newer(), connections.clone(), limits.message_bytes);
+    let older_reflection =
+        Calls::new(reflection::older(), connections.clone(), limits.message_bytes);
     let worker = cluster.clone().zip(sessions_of_nodes.worker().cloned());
     let worker = worker.map(|(cluster, worker)| {
         let worker = ForNodes::new(worker.into_worker_server(), cluster);
@@ -227,6 +231,8 @@ async fn listen_until(
         .max_concurrent_streams(limits.streams)
         .add_service(service)
         .add_service(health)
+        .add_service(reflection)
+        .add_service(older_reflection)
         .add_optional_service(nodes)
         .add_optional_service(worker)
         .serve_with_incoming_shutdown(incoming, async {

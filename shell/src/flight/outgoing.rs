@@ -10,6 +10,8 @@
 //! | varint, decimals of over 38 | Decimal256, or text (`result.varint`)                         |
 //! | duration                    | Interval(MonthDayNano), or text (`result.duration`)           |
 //!
+//! In how many parts they leave, and how they are packed, is asked for in the same way.
+//!
 //! Invariant: the schema of a FlightInfo and that of its DoGet are the same to the byte.
 
 use std::sync::Arc;
@@ -20,19 +22,25 @@ use arrow::array::{
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, IntervalUnit, Schema, SchemaRef};
 use arrow::error::ArrowError;
+use arrow_ipc::CompressionType;
+use tonic::Status;
 use tonic::metadata::MetadataMap;
 
+use super::error::invalid;
+
 /// Session options that say how results leave, with the values that each takes.
-pub(super) const OPTIONS: [(&str, &[&str]); 4] = [
+pub(super) const OPTIONS: [(&str, &[&str]); 5] = [
     (TIMESTAMP, &["zone", "naive"]),
     (VARINT, &["decimal", "text"]),
     (DURATION, &["interval", "text"]),
     (ENDPOINTS, &["auto", "shards", "one"]),
+    (COMPRESSION, &["none", "lz4", "zstd"]),
 ];
 const TIMESTAMP: &str = "result.timestamp";
 const VARINT: &str = "result.varint";
 const DURATION: &str = "result.duration";
 const ENDPOINTS: &str = "result.endpoints";
+const COMPRESSION: &str = "result.compression";
 /// How gRPC for Java names itself. Its JDBC driver has no object for a timestamp with a zone.
 const JAVA: &str = "grpc-java";
 
@@ -58,6 +66,51 @@ impl Endpoints {
             _ => Endpoints::Auto,
         }
     }
+}
+
+/// How the values of a batch are packed on their way; the schema says nothing of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Compression {
+    #[default]
+    None,
+    Lz4,
+    Zstd,
+}
+
+impl Compression {
+    /// As [`Form::of`].
+    pub(super) fn of(
+        headers: &MetadataMap,
+        of_session: impl Fn(&str) -> Option<String>,
+    ) -> Compression {
+        match asked(headers, of_session, COMPRESSION).as_deref() {
+            Some("lz4") => Compression::Lz4,
+            Some("zstd") => Compression::Zstd,
+            _ => Compression::None,
+        }
+    }
+
+    /// Its name in Arrow.
+    pub(super) fn codec(self) -> Option<CompressionType> {
+        match self {
+            Compression::None => None,
+            Compression::Lz4 => Some(CompressionType::LZ4_FRAME),
+            Compression::Zstd => Some(CompressionType::ZSTD),
+        }
+    }
+}
+
+/// Errors: INVALID_ARGUMENT for a header of an option's name whose value the option does not take.
+pub(super) fn check(headers: &MetadataMap) -> Result<(), Status> {
+    for (name, values) in OPTIONS {
+        let Some(value) = headers.get(name) else { continue };
+        if !values.iter().any(|known| value == known) {
+            let value = String::from_utf8_lossy(value.as_encoded_bytes());
+            let known = values.join(", ");
+            return Err(invalid(format!("{name} is one of {known}, not '{value}'")));
+        }
+    }
+    Ok(())
 }
 
 /// What a call asks for: by a header of the option's name, else by the option of its session.
@@ -452,6 +505,50 @@ mod tests {
             let found = Endpoints::of(&headers, session);
             assert_eq!(found, wanted, "{of_call:?}, {of_session:?}");
         }
+    }
+
+    #[test]
+    fn rows_are_packed_as_their_call_asks_for_or_else_its_session() {
+        use Compression::{Lz4, None as Plain, Zstd};
+        for (of_call, of_session, wanted) in [
+            (None, None, Plain),
+            (None, Some("none"), Plain),
+            (None, Some("lz4"), Lz4),
+            (None, Some("zstd"), Zstd),
+            (Some("none"), Some("zstd"), Plain),
+            (Some("lz4"), Some("zstd"), Lz4),
+            (Some("zstd"), None, Zstd),
+        ] {
+            let mut headers = MetadataMap::new();
+            if let Some(value) = of_call {
+                headers.insert(COMPRESSION, value.parse().unwrap());
+            }
+            let session =
+                |name: &str| of_session.filter(|_| name == COMPRESSION).map(str::to_owned);
+            let found = Compression::of(&headers, session);
+            assert_eq!(found, wanted, "{of_call:?}, {of_session:?}");
+        }
+    }
+
+    #[test]
+    fn a_header_that_an_option_does_not_take_is_refused_with_those_that_it_does() {
+        for (name, values) in OPTIONS {
+            let of = |value: &str| {
+                let mut headers = MetadataMap::new();
+                headers.insert(name, value.parse().unwrap());
+                check(&headers)
+            };
+            for value in values {
+                assert!(of(value).is_ok(), "{name} {value}");
+            }
+            for wrong in ["", "gzip", "ZSTD", "none ,lz4"] {
+                let refused = of(wrong).unwrap_err();
+                assert_eq!(refused.code(), tonic::Code::InvalidArgument);
+                let says = format!("{name} is one of {}, not '{wrong}'", values.join(", "));
+                assert_eq!(refused.message(), says);
+            }
+        }
+        assert!(check(&MetadataMap::new()).is_ok());
     }
 
     /// Of whatever holds other values, what it holds is sent as it is by itself.

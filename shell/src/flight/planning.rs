@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 use tonic::Status;
 
 use super::error::{invalid, refusal};
+use crate::query::TraceParent;
 use crate::text::{Token, TokenKind, lex};
 
 /// Longest statement that is planned where its call came in.
@@ -123,11 +124,11 @@ impl Planning {
         let turn = Arc::clone(turns).acquire_owned().await.map_err(closed)?;
         let room = Arc::clone(&self.room).acquire_many_owned(kib).await.map_err(closed)?;
         drop(place);
-        let runtime = Handle::current();
+        let (runtime, parent) = (Handle::current(), TraceParent::current());
         let planned = tokio::task::spawn_blocking(move || {
             // Given back when the work is done, also when nobody waits for it any more.
             let _permits = (room, turn);
-            runtime.block_on(work)
+            TraceParent::within(parent.as_ref(), || runtime.block_on(work))
         });
         planned.await.map_err(|error| Status::internal(format!("planning ended early: {error}")))?
     }

@@ -41,9 +41,9 @@ use super::seal::{Purpose, Seal};
 use super::session::option::{self, CloseSessionResult, CloseStatus, SetSessionOptionsRequest};
 use super::session::{Held, Sessions};
 use super::statement::{self, Planned, Prepared};
-use super::stream::{DoGet, decode, decode_parameters, encode, encode_batch, hold};
+use super::stream::{DoGet, Encoder, decode, decode_parameters, encode, encode_batch, hold};
 use super::ticket::{Bound, Promise, Ticket as Sealed};
-use super::{administration, ingest, metadata, sql_info};
+use super::{administration, ingest, metadata, outgoing, sql_info};
 use crate::cluster::Cluster;
 use crate::memory::MemoryPlan;
 use crate::query::{Outcome, QueryMemory};
@@ -234,6 +234,7 @@ impl Service {
     }
 
     pub(super) fn session<T>(&self, request: &Request<T>) -> Result<Arc<Held>, Status> {
+        outgoing::check(request.metadata())?;
         self.0.sessions().of(request).map(Arc::new)
     }
 
@@ -360,18 +361,19 @@ impl FlightSqlService for Service {
         request: Request<Ticket>,
     ) -> Rows {
         let session = self.session(&request)?;
+        let encoder = Encoder::new(session.compression(request.metadata()));
         let query = match Sealed::open(self.0.seal(), &ticket.statement_handle)? {
             Promise::Query(query) => query,
-            Promise::Count(count) => return done(Outcome::count(count)),
-            Promise::Message(message) => return done(Outcome::message(message)),
-            Promise::Decided(answers) => return done(statement::answers(&answers)?),
+            Promise::Count(count) => return done(Outcome::count(count), encoder),
+            Promise::Message(message) => return done(Outcome::message(message), encoder),
+            Promise::Decided(answers) => return done(statement::answers(&answers)?, encoder),
         };
         let fetch = self.0.running().begin(query.id.clone())?;
         let (size, own) = (Size::of(&query.bound.text), Arc::clone(&session));
         let work = async move { statement::redeem(&own, query).await };
         let planned = fetch.unless_cancelled(self.0.planning().run(size, work));
         let (sent, rows) = planned.await?;
-        Ok(encode(sent, hold(fetch.rows(rows), session)))
+        Ok(encode(sent, hold(fetch.rows(rows), session), encoder))
     }
 
     async fn do_put_statement_update(
@@ -783,9 +785,9 @@ fn not_offered(type_url: &str) -> Status {
 }
 
 /// The rows of something that is done.
-fn done(outcome: Outcome) -> Rows {
+fn done(outcome: Outcome, encoder: Encoder) -> Rows {
     let (sent, rows) = statement::result(outcome)?;
-    Ok(encode(sent, rows))
+    Ok(encode(sent, rows, encoder))
 }
 
 #[cfg(test)]

@@ -66,6 +66,6 @@ pub use statements::{
 };
 pub(crate) use statements::{PolicyFile, policy_file};
 pub(crate) use types::assign;
-pub use watch::{Record, trace_text};
+pub use watch::{Record, TraceParent, trace_text};
 pub(crate) use write::in_flight::InFlight;
 pub(crate) use write::stamp;

@@ -1,5 +1,5 @@
-//! Each call on its way in and out: refused where its connection has no place, counted, and its
-//! messages bounded.
+//! Each call on its way in and out: refused where its connection has no place, counted, its
+//! messages bounded, and its place in the trace of its client known to what works for it.
 //!
 //! ```text
 //! message of gRPC:  is compressed 1 | length 4, big-endian | bytes
@@ -9,8 +9,8 @@
 //! where either side goes away. What holds an answer lets go of it as soon as the client is gone.
 
 use std::convert::Infallible;
-use std::future::ready;
-use std::pin::Pin;
+use std::future::{poll_fn, ready};
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ use tonic::server::NamedService;
 
 use super::activity::Call;
 use super::{Connections, Link, MESSAGE_PATIENCE, MESSAGE_RATE};
+use crate::query::TraceParent;
 
 /// Bytes before a message.
 const HEAD_BYTES: usize = 5;
@@ -73,11 +74,25 @@ where
         let call = link.activity.as_ref().map(|activity| activity.begin());
         let messages = Messages::new(self.message_bytes_max);
         let request = request.map(|body| Body::new(Asked::new(body, messages, MESSAGE_PATIENCE)));
-        let answered = self.inner.call(request);
+        let parent = parent(request.headers());
+        let answered = TraceParent::within(parent.as_ref(), || self.inner.call(request));
         Box::pin(async move {
-            let answer = answered.await?;
-            Ok(answer.map(|body| Body::new(Answer { body, _call: call })))
+            let mut answered = pin!(answered);
+            let answer = poll_fn(|context| {
+                TraceParent::within(parent.as_ref(), || answered.as_mut().poll(context))
+            });
+            let answer = answer.await?;
+            Ok(answer.map(|body| Body::new(Answer { body, parent, _call: call })))
         })
+    }
+}
+
+/// The place of a call in the trace of its client. Two of them are none: nobody knows which holds.
+fn parent(headers: &http::HeaderMap) -> Option<TraceParent> {
+    let mut all = headers.get_all("traceparent").iter();
+    match (all.next(), all.next()) {
+        (Some(one), None) => TraceParent::of_header(one.to_str().ok()?),
+        _ => None,
     }
 }
 
@@ -211,6 +226,8 @@ impl http_body::Body for Asked {
 /// What a call is answered with.
 struct Answer {
     body: Body,
+    /// What makes rows while they are sent works for the call as well.
+    parent: Option<TraceParent>,
     /// Ends when the answer does, or when nobody reads it any more.
     _call: Option<Call>,
 }
@@ -223,7 +240,8 @@ impl http_body::Body for Answer {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        let Answer { body, parent, .. } = &mut *self;
+        TraceParent::within(parent.as_ref(), || Pin::new(body).poll_frame(context))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -238,7 +256,6 @@ impl http_body::Body for Answer {
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
-    use std::future::poll_fn;
     use std::sync::Arc;
 
     use http_body::Body as _;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
-use arrow::ipc::writer::{IpcWriteContext, IpcWriteOptions};
+use arrow::ipc::writer::IpcWriteOptions;
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::sql::{
     ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult, Any,
@@ -24,7 +24,7 @@ use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
 use super::super::error::invalid;
-use super::super::stream::encode_piece;
+use super::super::stream::Encoder;
 use super::answer::Answer;
 
 /// Messages that wait to be sent; then callers wait.
@@ -103,7 +103,7 @@ impl Exchange {
     /// Errors: those of the statement, after which the exchange goes on; UNAVAILABLE when the
     /// stream has ended.
     pub async fn execute(&self, parameters: &RecordBatch) -> Result<Vec<RecordBatch>, Status> {
-        let message = encode_piece(parameters, &mut IpcWriteContext::default())?;
+        let message = Encoder::default().message(parameters)?;
         // Room for both messages of a first call.
         let room = self.requests.reserve_many(2).await;
         let mut room = room.map_err(|_| self.calls.end())?;
@@ -272,7 +272,7 @@ mod tests {
         match answer {
             Answer::Refused(..) => FlightData { app_metadata, ..FlightData::new() },
             _ => {
-                let rows = encode_piece(&rows(number), &mut IpcWriteContext::default()).unwrap();
+                let rows = Encoder::default().message(&rows(number)).unwrap();
                 FlightData { app_metadata, ..rows }
             }
         }

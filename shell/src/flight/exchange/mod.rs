@@ -19,7 +19,6 @@ mod together;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::ipc::writer::IpcWriteContext;
 use arrow_flight::FlightData;
 use arrow_flight::decode::{DecodedPayload, FlightDataDecoder};
 use arrow_flight::error::FlightError;
@@ -38,7 +37,7 @@ use super::running::Rows;
 use super::service::{Service, State};
 use super::session::Held;
 use super::statement::{self, Repeated};
-use super::stream::{DoGet, encode_piece, is_bare, no_rows, pieces};
+use super::stream::{DoGet, Encoder, is_bare, no_rows, pieces};
 use super::ticket::Bound;
 
 /// Executions of one stream that run at once.
@@ -70,6 +69,7 @@ pub(super) async fn exchange(
 ) -> Result<Response<DoGet>, Status> {
     let session = service.session(&request)?;
     let form = session.form(request.metadata());
+    let mut encoder = Encoder::new(session.compression(request.metadata()));
     let state = Arc::clone(service.state());
     let mut data = request.into_inner();
     let first = data.message().await?.ok_or_else(unnamed)?;
@@ -88,9 +88,8 @@ pub(super) async fn exchange(
         .buffered(AT_ONCE)
         .try_flatten()
         .boxed();
-    let mut context = IpcWriteContext::default();
     let messages = Together::new(parts)
-        .map(move |part| messages(part?, &mut context))
+        .map(move |part| messages(part?, &mut encoder))
         .map_ok(|messages| stream::iter(messages).map(Ok))
         .try_flatten();
     Ok(Response::new(stream::iter([Ok(schema)]).chain(messages).boxed()))
@@ -194,10 +193,10 @@ impl Answering {
     }
 }
 
-/// The messages of a part of an answer; all of a stream have one `context`.
+/// The messages of a part of an answer; all of a stream have one `encoder`.
 ///
 /// Errors: INTERNAL for rows that cannot be encoded.
-fn messages(part: Part, context: &mut IpcWriteContext) -> Result<Vec<FlightData>, Status> {
+fn messages(part: Part, encoder: &mut Encoder) -> Result<Vec<FlightData>, Status> {
     let Part { tag, rows, is_last } = part;
     let pieces = match rows {
         Ok(batch) => pieces(&batch),
@@ -206,10 +205,7 @@ fn messages(part: Part, context: &mut IpcWriteContext) -> Result<Vec<FlightData>
     let end = pieces.len();
     let message = |(number, piece): (usize, &RecordBatch)| {
         let answer = if is_last && number == end { Answer::Last } else { Answer::More };
-        Ok(FlightData {
-            app_metadata: answer(tag.clone()).encode(),
-            ..encode_piece(piece, context)?
-        })
+        Ok(FlightData { app_metadata: answer(tag.clone()).encode(), ..encoder.message(piece)? })
     };
     (1..).zip(&pieces).map(message).collect()
 }
@@ -237,7 +233,7 @@ mod tests {
         let tag = Bytes::from_static(b"t");
         for is_last in [false, true] {
             let part = Part { tag: tag.clone(), rows: Ok(batch.clone()), is_last };
-            let sent = messages(part, &mut IpcWriteContext::default()).unwrap();
+            let sent = messages(part, &mut Encoder::default()).unwrap();
             assert!(sent.len() > 2, "{} messages of 8 MiB", sent.len());
             let ends: Vec<bool> = sent
                 .iter()

@@ -9,7 +9,7 @@ use tonic::Code;
 
 use super::*;
 use crate::flight::connections::{Connection, Link};
-use crate::flight::outgoing::{Endpoints, Form, OPTIONS};
+use crate::flight::outgoing::{Compression, Endpoints, Form, OPTIONS};
 use crate::flight::session::option::{ErrorValue, OptionValue, SessionOptionValue};
 use crate::flight::session::tests::database_by;
 use crate::memory::MemoryWishes;
@@ -381,6 +381,7 @@ async fn options_that_are_set_are_shown_and_hold_in_their_session_alone() {
         ("result.varint", "text"),
         ("result.duration", "text"),
         ("result.endpoints", "shards"),
+        ("result.compression", "zstd"),
     ];
     let value =
         |text: &str| SessionOptionValue { option_value: Some(OptionValue::Text(text.to_owned())) };
@@ -398,6 +399,10 @@ async fn options_that_are_set_are_shown_and_hold_in_their_session_alone() {
     assert_eq!(other.session_options, plain);
     let headers = tonic::metadata::MetadataMap::new();
     let all = Form { without_zone: true, wide_as_text: true, duration_as_text: true };
-    let found = sessions.map(|session| (session.form(&headers), session.endpoints(&headers)));
-    assert_eq!(found, [(all, Endpoints::Shards), (Form::default(), Endpoints::Auto)]);
+    let found = sessions.map(|session| {
+        (session.form(&headers), session.endpoints(&headers), session.compression(&headers))
+    });
+    let wanted = (all, Endpoints::Shards, Compression::Zstd);
+    let plain = (Form::default(), Endpoints::Auto, Compression::None);
+    assert_eq!(found, [wanted, plain]);
 }

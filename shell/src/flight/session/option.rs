@@ -8,9 +8,10 @@ use std::collections::HashMap;
 
 use prost::{Enumeration, Message, Oneof};
 use tidegate_engine::DEFAULT_LEVEL;
+use tonic::metadata::MetadataMap;
 
 use super::FlightSession;
-use crate::flight::outgoing;
+use crate::flight::outgoing::{self, Compression};
 
 /// Name of the one catalog.
 pub(in crate::flight) const CATALOG: &str = "tidegate";
@@ -94,6 +95,13 @@ pub(in crate::flight) enum CloseStatus {
     Closed = 1,
     Closing = 2,
     NotCloseable = 3,
+}
+
+impl FlightSession {
+    /// How the rows are packed that a call with these headers gets.
+    pub(in crate::flight) fn compression(&self, headers: &MetadataMap) -> Compression {
+        Compression::of(headers, |name| self.options.lock().ok()?.get(name).cloned())
+    }
 }
 
 /// Sets options; those that cannot be set are in the answer.

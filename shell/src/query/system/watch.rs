@@ -112,6 +112,7 @@ fn statement_fields() -> Vec<Field> {
         text("session"),
         text("statement"),
         count("duration_us"),
+        optional("trace_id", DataType::Utf8),
     ]
 }
 
@@ -120,11 +121,13 @@ fn statement_columns<'a>(
 ) -> impl Iterator<Item = ArrayRef> {
     let started = records.clone().map(|record| record.started_us);
     let started = TimestampMicrosecondArray::from_iter_values(started).with_timezone("UTC");
-    let columns: [ArrayRef; 4] = [
+    let trace_ids = records.clone().map(|record| record.trace_id.as_deref());
+    let columns: [ArrayRef; 5] = [
         Arc::new(started),
         texts(records.clone().map(|record| &*record.session)),
         texts(records.clone().map(|record| &*record.statement)),
         counts(records.map(|record| record.duration_us)),
+        Arc::new(trace_ids.collect::<StringArray>()),
     ];
     columns.into_iter()
 }

@@ -238,7 +238,7 @@ mod tests {
             watch.note(|| "a step");
         }
         watch.read_by("a path", &Arc::new("t")).on(0).add(Count::Rows, 7);
-        (watch, End { started_us: 0, duration_us: 1, rows: 1, error: None })
+        (watch, End { started_us: 0, duration_us: 1, rows: 1, error: None, trace_id: None })
     }
 
     #[test]

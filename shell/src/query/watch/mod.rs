@@ -8,12 +8,14 @@
 //!                 Journal      the last traces and the last slow statements of all sessions
 //! ```
 //! While a statement is planned and started its `Watch` is that of the thread ([`current`]). Scans
-//! get it with their configuration, and what is planned between rows within [`watched`].
+//! get it with their configuration, and what is planned between rows within [`watched`]. The place
+//! of its call in the trace of a client is found likewise ([`TraceParent`]).
 //!
 //! Invariant: a record is whole when its rows have ended, or nobody takes more of them.
 
 mod current;
 pub mod journal;
+mod parent;
 mod record;
 mod session;
 mod text;
@@ -21,6 +23,7 @@ pub mod tracing;
 mod watching;
 
 pub use current::{current, note, read, read_by, watched};
+pub use parent::TraceParent;
 pub use record::Record;
 pub use text::trace_text;
 pub use tracing::TracingMode;

@@ -15,6 +15,8 @@ pub(super) struct End {
     pub duration_us: u64,
     pub rows: u64,
     pub error: Option<String>,
+    /// Of the trace that its client keeps, if the client said so.
+    pub trace_id: Option<Arc<str>>,
 }
 
 /// See the head of this file.
@@ -32,6 +34,8 @@ pub struct Record {
     /// Rows that were given or written.
     pub rows: u64,
     pub error: Option<String>,
+    /// Of the trace that its client keeps, 32 hex digits, if the client said so.
+    pub trace_id: Option<Arc<str>>,
     /// What it did.
     pub(super) did: Did,
 }
@@ -67,8 +71,8 @@ impl Did {
 impl Record {
     pub(super) fn new(number: u64, whose: (&Arc<str>, &str), end: End, did: Did) -> Self {
         let (session, statement) = (Arc::clone(whose.0), whose.1.into());
-        let End { started_us, duration_us, rows, error } = end;
-        Record { number, started_us, duration_us, session, statement, rows, error, did }
+        let End { started_us, duration_us, rows, error, trace_id } = end;
+        Record { number, started_us, duration_us, session, statement, rows, error, trace_id, did }
     }
 
     /// All steps in the order of time; the last ones are the counters of its reads.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tidegate_engine::probe::Watch;
 
 use super::current::{is_watched, note};
+use super::parent::TraceParent;
 use super::record::{Record, kept};
 use super::tracing::TracingMode;
 use super::watching::{Watching, owned};
@@ -35,6 +36,7 @@ impl Session {
             rows: 0,
             has_outcome: false,
             watcher: Arc::clone(&self.watcher),
+            parent: TraceParent::current(),
             text: owned(&text),
         })
     }

@@ -75,6 +75,7 @@ mod tests {
             statement: "SELECT 1".into(),
             rows: 2,
             error: None,
+            trace_id: None,
             did,
         };
         let text = trace_text(&record, 60);

@@ -8,6 +8,7 @@ use tidegate_engine::probe::Watch;
 
 use super::current::Entered;
 use super::journal::Journal;
+use super::parent::TraceParent;
 use super::record::{End, Record, counters_text, kept};
 use super::tracing::{Tracing, TracingMode};
 
@@ -30,6 +31,8 @@ pub(in crate::query) struct Watching {
     pub(super) rows: u64,
     pub(super) has_outcome: bool,
     pub(super) watcher: Arc<Watcher>,
+    /// The place of its call in the trace of a client.
+    pub(super) parent: Option<TraceParent>,
     /// Its text, cut where it is long.
     pub(super) text: String,
 }
@@ -87,7 +90,8 @@ impl Watching {
         let is_traced = self.mode != TracingMode::Off;
         if is_slow || is_traced {
             let started_us = self.watcher.journal.wall_us(watch.clock(), watch.start_ns());
-            let end = End { started_us, duration_us, rows: self.rows, error };
+            let trace_id = self.parent.as_ref().map(|own| Arc::clone(own.trace_id()));
+            let end = End { started_us, duration_us, rows: self.rows, error, trace_id };
             if is_slow {
                 self.end_slow(watch, is_traced, end);
             } else {
@@ -110,7 +114,11 @@ impl Watching {
         let (journal, session) = (&self.watcher.journal, self.watcher.tracing.name());
         let End { duration_us, rows, .. } = end;
         let counters = counters_text(&stats);
-        tracing::warn!(%session, duration_us, rows, %counters, "slow statement: {}", kept(&text));
+        // The rows may have ended where nothing of the call was at work.
+        TraceParent::within(self.parent.as_ref(), || {
+            let text = kept(&text);
+            tracing::warn!(%session, duration_us, rows, %counters, "slow statement: {text}");
+        });
         journal.add_slow(number, (session, &text), stats, end);
     }
 }
