@@ -29,6 +29,8 @@ mod log;
 mod metrics;
 #[path = "flight/outside/packaging.rs"]
 mod packaging;
+#[path = "flight/queries.rs"]
+mod queries;
 #[path = "flight/reflection.rs"]
 mod reflection;
 #[path = "flight/restart.rs"]

@@ -5,6 +5,8 @@
 mod assertions;
 #[path = "tidy/circles.rs"]
 mod circles;
+#[path = "tidy/owners.rs"]
+mod owners;
 #[path = "tidy/prose.rs"]
 mod prose;
 #[path = "skip.rs"]
@@ -15,86 +17,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use owners::OWNERS;
 use prose::{links_and_code, sentences};
-
-/// Foreign crates and the one place that may name each. Batches of Arrow are what the shell's parts
-/// hand to each other, so those that print and send them name it too.
-const OWNERS: &[(&str, &[&str])] = &[
-    ("argon2", &["shell/src/password.rs"]),
-    (
-        "arrow",
-        &["engine/src/batch/", "shell/src/output/", "shell/src/flight/", "shell/src/remote/"],
-    ),
-    ("arrow_flight", &["shell/src/cluster/", "shell/src/flight/", "shell/src/remote/"]),
-    ("arrow_ipc", &["shell/src/flight/outgoing.rs"]),
-    ("axum", &["shell/src/metrics/"]),
-    ("base64", &["shell/src/flight/", "shell/src/remote/", "shell/src/token.rs"]),
-    (
-        "blake3",
-        &[
-            "shell/src/cluster/",
-            "shell/src/flight/seal/",
-            "shell/src/objects/",
-            "shell/src/token.rs",
-        ],
-    ),
-    ("clap", &["shell/src/cli.rs", "shell/src/cli/", "shell/src/main.rs"]),
-    ("crc32fast", &["engine/src/checksum.rs"]),
-    ("datafusion", &["shell/src/query/"]),
-    ("datafusion_distributed", &["shell/src/query/"]),
-    ("datafusion_proto", &["shell/src/query/distributed/"]),
-    ("equivalent", &["engine/src/persistent.rs"]),
-    ("flate2", &["engine/src/sstable/format/codec.rs"]),
-    ("getrandom", &["shell/src/flight/seal/", "shell/src/password.rs", "shell/src/token.rs"]),
-    ("http_body", &["shell/src/flight/connections/calls.rs"]),
-    ("imbl", &["engine/src/persistent.rs"]),
-    ("libc", &["engine/src/os.rs"]),
-    ("libmimalloc_sys", &["shell/src/allocator.rs"]),
-    ("mimalloc", &["shell/src/allocator.rs"]),
-    ("object_store", &["shell/src/objects/"]),
-    ("pin_project_lite", &["engine/src/scoped.rs"]),
-    ("rustix", &["engine/src/os.rs"]),
-    ("rustyline", &["shell/src/repl/"]),
-    ("saphyr", &["engine/src/io/properties.rs"]),
-    ("sd_notify", &["shell/src/flight/announce.rs"]),
-    ("sha2", &["engine/src/plugin/"]),
-    ("lz4_flex", &["engine/src/sstable/format/codec.rs"]),
-    (
-        "prost",
-        &[
-            "shell/src/cluster/",
-            "shell/src/flight/",
-            "shell/src/query/distributed/",
-            "shell/src/remote/",
-        ],
-    ),
-    ("prost_types", &["shell/src/flight/"]),
-    ("snap", &["engine/src/sstable/format/codec.rs"]),
-    ("sqlparser", &["shell/src/query/"]),
-    ("tokio_rustls", &["shell/src/flight/"]),
-    ("tokio_uring", &["engine/src/disk/uring.rs"]),
-    (
-        "tonic",
-        &[
-            "shell/src/cluster/",
-            "shell/src/flight/",
-            "shell/src/query/distributed/",
-            "shell/src/remote/",
-        ],
-    ),
-    ("tonic_health", &["shell/src/flight/health.rs"]),
-    ("tonic_prost", &["shell/src/cluster/", "shell/src/flight/"]),
-    ("tonic_reflection", &["shell/src/flight/reflection/"]),
-    ("tower", &["shell/src/query/distributed/"]),
-    ("tracing_appender", &["shell/src/stderr.rs"]),
-    ("tracing_subscriber", &["shell/src/run.rs"]),
-    ("url", &["shell/src/objects/", "shell/src/query/distributed/"]),
-    ("unicode_width", &["shell/src/text/width.rs"]),
-    ("wasmparser", &["engine/src/plugin/"]),
-    ("wasmtime", &["engine/src/plugin/"]),
-    // Chunks of SSTables and files of traces: two floors that do not know each other.
-    ("zstd", &["engine/src/sstable/format/codec.rs", "engine/src/trace/import.rs"]),
-];
 
 /// Words that must not stand in source files, and what to do instead.
 const BANS: &[(&str, &str)] = &[
@@ -197,8 +121,10 @@ const VARIABLES: &[&str] = &[
     "TIDEGATE_DATA",
     "TIDEGATE_INTEROP_CACHE",
     "TIDEGATE_LOAD",
+    "TIDEGATE_PASSWORD",
     "TIDEGATE_LOG_FORMAT",
     "TIDEGATE_SEEDS",
+    "TIDEGATE_TOKEN",
     "TIDEGATE_TEST_PANIC_CHILD",
     "TIDEGATE_TPCH_TABLES",
     CHILD,

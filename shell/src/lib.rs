@@ -4,10 +4,11 @@
 //! tells people beside results, `thread` has the stack that statements need, `memory` divides what
 //! there is, `password` hashes, `token` makes secrets, `objects` keeps snapshots in object
 //! storage, `text` and `output` know nothing of a database, `cluster` asks other nodes, `query`
-//! turns SQL into reads and writes of the engine, `remote` is a database behind a service, `session` runs pieces of text and prints what
-//! they give, `metrics` tells monitoring, `flight` serves clients, `cli` reads the command line,
-//! `plugin` helps authors of policies, `sstable` looks into files without a database, `repl` and
-//! `batch` feed a session, `iotune` measures a disk, `restore` brings a snapshot back.
+//! turns SQL into reads and writes of the engine, `remote` is a database behind a service,
+//! `session` runs pieces of text and prints what they give, `metrics` tells monitoring, `flight`
+//! serves clients, `cli` reads the command line, `plugin` helps authors of policies, `sstable`
+//! looks into files without a database, `repl` and `batch` feed a session, `iotune` measures a
+//! disk, `restore` brings a snapshot back.
 
 pub mod allocator;
 mod stderr;

@@ -106,6 +106,7 @@ impl Session {
             ..SessionOptions::default()
         };
         let query = query::Session::new(database, options).map_err(|error| error.to_string())?;
+        let query = query.listed(1, None);
         Session::of(Backend::Local(query), progress, out)
     }
 

@@ -31,9 +31,10 @@ use prost::Message;
 use prost::bytes::Bytes;
 use prost_types::Timestamp;
 use tidegate_engine::Database;
+use tidegate_engine::schema::in_quotes;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::error::invalid;
+use super::error::{invalid, status};
 use super::kept::ipc;
 use super::planning::{Planning, Size};
 use super::running::Running;
@@ -471,7 +472,11 @@ impl FlightSqlService for Service {
         request: Request<PeekableFlightDataStream>,
     ) -> Result<i64, Status> {
         let session = self.session(&request)?;
-        ingest::ingest(&session, &command, decode(request.into_inner())).await
+        let keyspace = ingest::keyspace(&session, &command);
+        let text = format!("INGEST INTO {}", in_quotes(&command.table));
+        let work = ingest::ingest(&session, &command, decode(request.into_inner()));
+        let ended = session.query.attend_work(text, keyspace, work).await;
+        ended.map_err(|error| status(&error))?
     }
 
     // What there is.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tidegate_engine::Database;
 
+use super::roster::Roster;
 use super::watch::journal::Journal;
 use crate::cluster::Cluster;
 
@@ -15,12 +16,13 @@ use crate::cluster::Cluster;
 pub struct Engine {
     database: Database,
     journal: Arc<Journal>,
+    roster: Arc<Roster>,
     cluster: Option<Arc<Cluster>>,
 }
 
 impl Engine {
-    pub fn new(database: Database, journal: Arc<Journal>) -> Self {
-        Engine { database, journal, cluster: None }
+    pub fn new(database: Database, journal: Arc<Journal>, roster: Arc<Roster>) -> Self {
+        Engine { database, journal, roster, cluster: None }
     }
 
     /// The same, with the other nodes.
@@ -36,6 +38,11 @@ impl Engine {
     /// The last traces and slow statements.
     pub fn journal(&self) -> &Journal {
         &self.journal
+    }
+
+    /// Who is connected and what runs.
+    pub fn roster(&self) -> &Roster {
+        &self.roster
     }
 }
 

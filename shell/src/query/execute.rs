@@ -23,6 +23,7 @@ use super::parameter::{check_count, row_of};
 use super::parse::said::{Said, Timeout, is_taker, timeout_of};
 use super::parse::statement::{Statement, split};
 use super::place::place;
+use super::roster::planned;
 use super::session::Session;
 use super::setting::SERVICE_LEVEL;
 use super::sketch::{Sketch, Sketched};
@@ -61,10 +62,7 @@ impl Session {
     async fn run_freely(&self, statement: &Statement) -> Result<Outcome> {
         check_bare(statement)?;
         let run = pin!(self.run_bare(statement));
-        match self.watching(statement) {
-            Some(watching) => watching.run(run).await,
-            None => run.await,
-        }
+        self.attended(statement, || self.shown(statement), run).await
     }
 
     async fn run_bare(&self, statement: &Statement) -> Result<Outcome> {
@@ -98,10 +96,7 @@ impl Session {
     ) -> Result<Outcome> {
         check_count(statement, parameters)?;
         let run = pin!(self.run_bound(statement, parameters));
-        match self.watching(statement) {
-            Some(watching) => watching.run(run).await,
-            None => run.await,
-        }
+        self.attended(statement, || self.shown(statement), run).await
     }
 
     async fn run_bound(&self, statement: &Statement, parameters: &RecordBatch) -> Result<Outcome> {
@@ -281,8 +276,12 @@ impl Session {
     ///
     /// Errors: as `run`, as far as planning finds them.
     pub async fn describe(&self, statement: &Statement) -> Result<Description> {
-        let sketch = self.sketch(statement).await?;
-        self.describe_sketch(statement, &sketch, None).await
+        let running = self.begin(|| self.shown(statement));
+        let describe = async {
+            let sketch = self.sketch(statement).await?;
+            self.describe_sketch(statement, &sketch, None).await
+        };
+        planned(running, pin!(describe)).await
     }
 
     /// As [`Session::describe`], of the statement with the first row of `parameters` in it: the

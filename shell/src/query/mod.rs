@@ -30,6 +30,7 @@ mod place;
 mod plan;
 mod prepared;
 mod replay;
+mod roster;
 mod run;
 mod scan;
 mod session;

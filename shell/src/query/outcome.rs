@@ -11,6 +11,7 @@ use tidegate_engine::clock::Clock;
 use tidegate_engine::{Deadline, ManyTombstones, SchemaRef as TableRef};
 
 use super::error::{QueryError, Result};
+use super::roster::Running;
 use super::watch::Watching;
 
 /// Batches of one result, computed as they are pulled. Dropping the stream cancels the query, also
@@ -29,6 +30,8 @@ pub struct Outcome {
     pub(super) tombstones: Option<Arc<ManyTombstones>>,
     /// What watches its statement, until the rows end.
     pub(super) watching: Option<Watching>,
+    /// Its statement in the roster, until the rows end.
+    pub(super) running: Option<Running>,
 }
 
 /// The shapes of a result.
@@ -46,7 +49,7 @@ pub enum OutcomeKind {
 
 impl Outcome {
     fn of(schema: SchemaRef, kind: OutcomeKind) -> Self {
-        Outcome { schema, kind, note: None, tombstones: None, watching: None }
+        Outcome { schema, kind, note: None, tombstones: None, watching: None, running: None }
     }
 
     /// The same outcome, whose reads tell these what they meet.

@@ -26,6 +26,7 @@ use super::error::{QueryError, Result};
 use super::outcome::{Outcome, batch, text_schema};
 use super::parse::{Name, Operands, TableName, Using, UsingValue, Write, WriteKind};
 use super::plan::deep;
+use super::roster::note_running;
 use super::session::Session;
 use super::setting::{SERVICE_LEVEL, check_name};
 use super::statements::Command;
@@ -64,6 +65,9 @@ impl Session {
         values: &[ScalarValue],
     ) -> Result<Outcome> {
         self.allow_command(&command)?;
+        if !command.is_query() {
+            note_running();
+        }
         match command {
             Command::Query(sql) => self.query(sql, values).await,
             Command::Write(write) => self.write(&write, values).await,
@@ -99,6 +103,7 @@ impl Session {
                 self.stamp.renew();
                 let set = self.context.execute_logical_plan(plan).await;
                 self.stamp.renew();
+                self.member.set_service_level(&self.service_level());
                 return set.map(|_| Outcome::message("done")).map_err(QueryError::from);
             }
             self.rows_of_plan(plan, values).await
@@ -166,6 +171,7 @@ impl Session {
         let physical = AssertUnwindSafe(deep::physical(&state, &plan)).catch_unwind().await;
         let physical = physical.map_err(|panic| panicked(&*panic))??;
         watch::note(|| "planned");
+        note_running();
         let rows = execute_stream(physical, state.task_ctx())?;
         watch::note(|| "rows begin");
         let schema = rows.schema();

@@ -40,6 +40,7 @@ use super::plan::heading::{headings, with_headings};
 use super::plan::row_in;
 use super::plan::rules;
 use super::replay::{REPLAY_FUNCTION, ReplayFunction};
+use super::roster::{Member, Roster};
 use super::scan::catalog::{CATALOG, TideCatalog};
 use super::scan::views::WithViews;
 use super::scan::{OnlyShard, token};
@@ -90,6 +91,8 @@ pub struct SessionOptions {
     pub memory: QueryMemory,
     /// Where traces and slow statements are kept.
     pub journal: Arc<Journal>,
+    /// Where sessions and running statements are listed.
+    pub roster: Arc<Roster>,
     /// Hashes passwords of roles.
     pub passwords: Arc<Passwords>,
     /// The other nodes, where the database is one of a cluster.
@@ -105,6 +108,7 @@ impl Default for SessionOptions {
             local_files: true,
             memory: QueryMemory::new(None),
             journal: Journal::new(),
+            roster: Arc::default(),
             passwords: Arc::default(),
             cluster: None,
         }
@@ -131,6 +135,8 @@ pub struct Session {
     pub(super) warnings: Arc<Warnings>,
     /// Whose rights they have.
     pub(super) caller: Caller,
+    /// The session as others see it.
+    pub(super) member: Arc<Member>,
     /// Runs parts of queries of other nodes, in a cluster.
     pub(super) worker: Option<Worker>,
 }
@@ -166,7 +172,11 @@ impl Session {
         let partitions = options.target_partitions.unwrap_or(database.shard_count() as usize);
         let config = config(&options.keyspace, partitions.max(1));
         let runtime = runtime(&options.memory)?;
-        let engine = Engine::new(database.clone(), Arc::clone(&options.journal));
+        let engine = Engine::new(
+            database.clone(),
+            Arc::clone(&options.journal),
+            Arc::clone(&options.roster),
+        );
         let engine = engine.in_cluster(options.cluster.clone());
         let distributed = options.cluster.clone();
         let distributed = distributed.map(|cluster| Distributed::new(cluster, engine.clone()));
@@ -190,14 +200,7 @@ impl Session {
         }
         context.register_catalog(CATALOG, Arc::new(TideCatalog::new(engine.clone())));
         let node = time_uuid::node(RandomState::new().hash_one(0_u8));
-        let functions = time_uuid::functions(&engine, node).into_iter();
-        let functions = functions.chain(braces::functions()).chain([
-            named_cast::function(),
-            row_in::function(),
-            token::function(),
-            partition_limit::function(),
-        ]);
-        functions.chain(stamp::functions()).for_each(|function| context.register_udf(function));
+        register_functions(&context, &engine, node);
         let call_bytes = options.memory.bytes() as u64 / 2;
         let guarded = growing::guarded(context.state().scalar_functions().values(), call_bytes);
         let widened = seeking::widened(context.state().scalar_functions().values());
@@ -216,6 +219,8 @@ impl Session {
         let context: Context = Box::new(Arc::new(context));
         let (stamp, terms, caller) = (Stamp::new(), None, Caller::default());
         let (watcher, warnings) = (Watcher::new(NAME, &options.journal), Arc::default());
+        let member = Member::new(NAME, Caller::Owner, database.clock().monotonic_ns());
+        let member = Arc::new(member);
         let session = Session {
             database,
             options,
@@ -226,6 +231,7 @@ impl Session {
             watcher,
             warnings,
             caller,
+            member,
             worker,
         };
         session.set_keyspace(&session.options.keyspace)?;
@@ -281,6 +287,7 @@ impl Session {
         let (context, terms): (Context, _) = (Box::new(Arc::new(context)), self.terms);
         let (watcher, warnings) = (self.watcher.copied(None), Arc::clone(&self.warnings));
         let (caller, worker) = (self.caller.clone(), self.worker.clone());
+        let member = Arc::clone(&self.member);
         Session {
             database,
             options,
@@ -291,6 +298,7 @@ impl Session {
             watcher,
             warnings,
             caller,
+            member,
             worker,
         }
     }
@@ -299,7 +307,10 @@ impl Session {
     /// traces and slow statements tell whose they are.
     pub fn apart(&self, keyspace: &str, name: &str) -> Session {
         let (watcher, warnings) = (self.watcher.copied(Some(name)), Arc::default());
-        Session { watcher, warnings, ..self.at(keyspace) }
+        let now_ns = self.database.clock().monotonic_ns();
+        let member = Arc::new(Member::new(name, self.caller.clone(), now_ns));
+        let own = Session { watcher, warnings, ..self.at(keyspace) };
+        own.seen_as(member)
     }
 
     /// The outcome of a statement, whose rows keep to the limits of the session.
@@ -339,6 +350,7 @@ impl Session {
         self.level(name)?;
         let state = self.context.state_ref();
         setting::set_service_level(state.write().config_mut().options_mut(), name);
+        self.member.set_service_level(name);
         Ok(())
     }
 
@@ -538,6 +550,18 @@ fn not_a_table(view: &Name) -> QueryError {
         "name the table that it reads: DESCRIBE VIEW says which; \
                                    CREATE OR REPLACE VIEW and DROP VIEW change views",
     )
+}
+
+/// Functions of ours, of a session whose time UUIDs end with `node`.
+fn register_functions(context: &SessionContext, engine: &Engine, node: [u8; 8]) {
+    let functions = time_uuid::functions(engine, node).into_iter();
+    let functions = functions.chain(braces::functions()).chain([
+        named_cast::function(),
+        row_in::function(),
+        token::function(),
+        partition_limit::function(),
+    ]);
+    functions.chain(stamp::functions()).for_each(|function| context.register_udf(function));
 }
 
 /// Where plans run.

@@ -48,8 +48,8 @@ impl Shape {
     }
 }
 
-/// Where in its text a statement is wrong, and what would help: the message of the status says it in
-/// words.
+/// Where in its text a statement is wrong, and what would help: the message of the status says it
+/// in words.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ErrorPlace {
     #[prost(string, tag = "1")]

@@ -124,7 +124,7 @@ fn is_replace(session: &FlightSession, command: &CommandStatementIngest) -> bool
         && session.query.database().catalog().table(&keyspace, &command.table).is_some()
 }
 
-fn keyspace(session: &FlightSession, command: &CommandStatementIngest) -> String {
+pub(super) fn keyspace(session: &FlightSession, command: &CommandStatementIngest) -> String {
     command.schema.clone().unwrap_or_else(|| session.query.keyspace())
 }
 

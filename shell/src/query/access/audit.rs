@@ -25,7 +25,7 @@ pub enum AuditEvent {
     Roles,
     Policy,
     /// What somebody asked of the work of all: a flush, a compaction, a snapshot, the end of a
-    /// read, files of others, the size of the cache, shares of I/O.
+    /// read or a statement, files of others, the size of the cache, shares of I/O.
     Administration,
 }
 
@@ -64,6 +64,7 @@ const WORDS: &[(&[&str], AuditEvent)] = &[
     (&["compact"], AuditEvent::Administration),
     (&["snapshot"], AuditEvent::Administration),
     (&["kill", "read"], AuditEvent::Administration),
+    (&["kill", "query"], AuditEvent::Administration),
     (&["cancel", "compaction"], AuditEvent::Administration),
     (&["invalidate"], AuditEvent::Administration),
     (&["attach", "sstables"], AuditEvent::Administration),
@@ -169,6 +170,7 @@ mod tests {
             ("DETACH t", Some(Administration)),
             ("ALTER CACHE SET CAPACITY = 1GB", Some(Administration)),
             ("SHOW READS", None),
+            ("SHOW QUERIES", None),
             ("ALTER CACHE SET POLICY = p", Some(Policy)),
             ("DROP POLICY p", Some(Policy)),
             ("SELECT 1", None),
@@ -191,7 +193,7 @@ mod tests {
             (Policy, "CREATE POLICY p; ROLLBACK POLICY; ROLLBACK CACHE POLICY"),
             (Policy, "ALTER RATE LIMITS; ALTER READ ADMISSION; ALTER LOAD SHEDDING"),
             (Policy, "ALTER IO PRIORITY SET POLICY p; ALTER COMPACTION SET POLICY p"),
-            (Administration, "FLUSH t; COMPACT t; SNAPSHOT TO 'd'; KILL READ 1"),
+            (Administration, "FLUSH t; COMPACT t; SNAPSHOT TO 'd'; KILL READ 1; KILL QUERY 1"),
             (Administration, "CANCEL COMPACTION 1; INVALIDATE CACHE; RECORD TRACE STOP"),
             (Administration, "ALTER IO CLASS query SET shares = 5; IMPORT SSTABLES 'd' INTO t"),
             (Definition, "DROP TABLE t; ALTER TABLE t ADD COLUMN v int; CREATE VIEW v AS SELECT 1"),

@@ -33,6 +33,9 @@ const OPEN: &[&str] = &[
     "views",
 ];
 
+/// Those of which a role without the right to see what others do finds its own rows.
+const OWN: &[&str] = &["queries", "sessions"];
+
 impl Session {
     /// Errors: `Denied` where the caller may not read what the plan reads, also in subqueries, or
     /// not write what it writes.
@@ -113,5 +116,6 @@ fn need_of(provider: &dyn TableProvider) -> Option<Need> {
         return Some(Need::new(Permission::Select, named));
     }
     let system = provider.downcast_ref::<SystemSource>()?;
-    (!OPEN.contains(&system.name())).then(Need::view)
+    let is_free = [OPEN, OWN].iter().any(|names| names.contains(&system.name()));
+    (!is_free).then(Need::view)
 }

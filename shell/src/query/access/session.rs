@@ -21,7 +21,8 @@ impl Session {
 
     /// The same session for another caller.
     pub fn of_caller(self, caller: Caller) -> Session {
-        Session { caller, ..self }
+        let member = Arc::new(self.member.of_caller(caller.clone()));
+        Session { caller, ..self.seen_as(member) }
     }
 
     /// Grants the caller everything on what it has made.

@@ -347,7 +347,7 @@ mod tests {
         ] {
             session.execute(text).await.unwrap();
         }
-        let engine = Engine::new(database, Journal::new());
+        let engine = Engine::new(database, Journal::new(), Arc::default());
         let codec = TideCodec::new(engine.clone());
         for sent in scans(&engine) {
             let wanted = told(&sent);

@@ -1,7 +1,8 @@
 //! The rows of a statement as they leave its session.
 //!
-//! One stream keeps to the limits, watches, and warns of tombstones: each layer more would be a
-//! piece of memory for each statement, and a call for each batch.
+//! One stream keeps to the limits, watches, warns of tombstones, and ends where somebody ends the
+//! statement: each layer more would be a piece of memory for each statement, and a call for each
+//! batch.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use super::warnings::Warnings;
 use crate::query::error::Result;
 use crate::query::outcome::{Outcome, OutcomeKind, RowStream};
 use crate::query::parse::statement::Statement;
+use crate::query::roster::Running;
 use crate::query::watch::Watching;
 
 /// See the head of this file.
@@ -24,6 +26,8 @@ struct Held {
     /// `None` when they have ended. Behind an error nothing comes any more: shards and operators
     /// stop as they are dropped.
     rows: Option<RowStream>,
+    /// Has the rows of a statement in the roster.
+    running: Option<Running>,
     statement: Statement,
     limits: ResultLimits,
     count: Count,
@@ -42,10 +46,19 @@ impl ResultLimits {
         warnings: &Arc<Warnings>,
     ) -> Outcome {
         let (tombstones, watching) = (outcome.tombstones.take(), outcome.watching.take());
+        let mut running = outcome.running.take();
         if let OutcomeKind::Rows(rows) = outcome.kind {
             let (statement, warnings) = (statement.clone(), Arc::clone(warnings));
-            let (rows, limits, count) = (Some(rows), self, Count::default());
-            let held = Held { rows, statement, limits, count, warnings, tombstones, watching };
+            let (limits, count) = (self, Count::default());
+            let rows = match &mut running {
+                Some(running) => {
+                    running.take_rows(rows);
+                    None
+                }
+                None => Some(rows),
+            };
+            let held =
+                Held { rows, running, statement, limits, count, warnings, tombstones, watching };
             outcome.kind = OutcomeKind::Rows(Box::pin(held));
         }
         outcome
@@ -54,9 +67,10 @@ impl ResultLimits {
 
 impl Held {
     fn poll_rows(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
-        match &mut self.rows {
-            None => Poll::Ready(None),
-            Some(rows) => rows.poll_next_unpin(context),
+        match (&mut self.running, &mut self.rows) {
+            (Some(running), _) => running.poll_rows(context),
+            (None, Some(rows)) => rows.poll_next_unpin(context),
+            (None, None) => Poll::Ready(None),
         }
     }
 
@@ -73,7 +87,7 @@ impl Held {
 
     /// No more rows come. The reads end before what they met is looked at.
     fn end(&mut self, error: Option<String>) {
-        self.rows = None;
+        (self.rows, self.running) = (None, None);
         if let Some(mut watching) = self.watching.take() {
             watching.end(error);
         }

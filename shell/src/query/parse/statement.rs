@@ -45,6 +45,11 @@ impl Statement {
         &self.text
     }
 
+    /// The same, for who keeps it.
+    pub(in crate::query) fn shared_text(&self) -> &Arc<str> {
+        &self.text
+    }
+
     /// The statement as it was written, without the `;`: for who runs it again, here or at a
     /// service, and for nobody who keeps it.
     pub(crate) fn with_passwords(&self) -> &str {

@@ -27,14 +27,15 @@ pub use plans::Plans;
 
 use super::outcome::Description;
 use super::parse::statement::Statement;
+use super::roster::Shown;
 use super::short::Short;
 use super::sketch::Sketched;
 
 /// See the head of this file.
 pub struct Prepared {
     statement: Statement,
-    /// Of its unqualified names.
-    keyspace: String,
+    /// Its text, and the keyspace of its unqualified names.
+    shown: Arc<Shown>,
     /// Whether it changes the session that runs it.
     changes_session: bool,
     made: RwLock<Arc<Made>>,

@@ -63,7 +63,7 @@ impl Plans {
         let uses = kept.uses;
         let entry = kept.by_hash.get_mut(&hash)?;
         let is_same =
-            entry.stamp == stamp && entry.text == text && entry.prepared.keyspace == keyspace;
+            entry.stamp == stamp && entry.text == text && entry.prepared.shown.keyspace == keyspace;
         is_same.then(|| {
             entry.used = uses;
             Arc::clone(&entry.prepared)

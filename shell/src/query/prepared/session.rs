@@ -18,6 +18,7 @@ use crate::query::execute::{check_bare, parsed};
 use crate::query::outcome::{Description, Outcome};
 use crate::query::parameter::check_count;
 use crate::query::parse::statement::Statement;
+use crate::query::roster::{Shown, planned};
 use crate::query::scan::TideTable;
 use crate::query::session::Session;
 use crate::query::short::Short;
@@ -30,7 +31,8 @@ impl Session {
     pub fn prepare(&self, statement: Statement, keyspace: &str) -> Prepared {
         let made = RwLock::new(Arc::new(self.make(&statement, keyspace)));
         let changes_session = statement.changes_session();
-        Prepared { statement, keyspace: keyspace.to_owned(), changes_session, made }
+        let (text, keyspace) = (Arc::clone(statement.shared_text()), keyspace.to_owned());
+        Prepared { statement, shown: Arc::new(Shown { text, keyspace }), changes_session, made }
     }
 
     fn make(&self, statement: &Statement, keyspace: &str) -> Made {
@@ -47,7 +49,7 @@ impl Session {
             return Arc::clone(&made);
         }
         drop(made);
-        let made = Arc::new(self.make(&prepared.statement, &prepared.keyspace));
+        let made = Arc::new(self.make(&prepared.statement, &prepared.shown.keyspace));
         *prepared.made.write().expect("no one panics while looking at it") = Arc::clone(&made);
         made
     }
@@ -116,10 +118,7 @@ impl Session {
             None => check_bare(&prepared.statement)?,
         }
         let run = pin!(self.run_checked(prepared, parameters, takes_queries_alone));
-        match self.watching(&prepared.statement) {
-            Some(watching) => watching.run(run).await,
-            None => run.await,
-        }
+        self.attended(&prepared.statement, || Arc::clone(&prepared.shown), run).await
     }
 
     async fn run_checked(
@@ -180,7 +179,7 @@ impl Session {
                     None => self.run_sketch(statement, sketch, &[]).await,
                 };
             }
-            let own = self.at(&prepared.keyspace);
+            let own = self.at(&prepared.shown.keyspace);
             match parameters {
                 Some(rows) => own.run_rows(statement, sketch.command.clone(), rows).await,
                 None => own.run_sketch(statement, sketch, &[]).await,
@@ -213,6 +212,19 @@ impl Session {
         parameters: Option<&'a RecordBatch>,
     ) -> BoxFuture<'a, Result<Description>> {
         async move {
+            let running = self.begin(|| Arc::clone(&prepared.shown));
+            let describe = pin!(self.describe_made(prepared, parameters));
+            planned(running, describe).await
+        }
+        .boxed()
+    }
+
+    fn describe_made<'a>(
+        &'a self,
+        prepared: &'a Prepared,
+        parameters: Option<&'a RecordBatch>,
+    ) -> BoxFuture<'a, Result<Description>> {
+        async move {
             let statement = &prepared.statement;
             let made = self.made(prepared);
             if let Some(rows) = parameters {
@@ -226,7 +238,7 @@ impl Session {
             }
             let sketch = self.sketch_of(prepared, &made).await?;
             // Those of our own name tables of the keyspace.
-            let own = self.at(&prepared.keyspace);
+            let own = self.at(&prepared.shown.keyspace);
             let description = own.describe_sketch(statement, &sketch, None).await?;
             if made.sketch.get().is_some() {
                 return Ok(made.description.get_or_init(|| description).clone());
@@ -268,7 +280,7 @@ impl Session {
                 return Ok(Arc::clone(known));
             }
             // In its keyspace, whatever the session is told meanwhile.
-            let own = self.at(&prepared.keyspace);
+            let own = self.at(&prepared.shown.keyspace);
             let sketch = own.sketch(&prepared.statement).await?;
             let is_to_keep = match &sketch.plan {
                 Some(plan) => reads_own_tables(plan)? && own.is_current(made),

@@ -238,7 +238,7 @@ mod tests {
         let cluster = Cluster::new(plan, "a", Arc::clone(&options.clock)).unwrap();
         options.shards = Some(3);
         options.ring = Some(Arc::new(cluster.ring().unwrap()));
-        Engine::new(Database::open(options).await.unwrap(), Journal::new())
+        Engine::new(Database::open(options).await.unwrap(), Journal::new(), Arc::default())
     }
 
     fn source(node: u32, part: u32, parts: u32) -> Source {
@@ -369,7 +369,7 @@ mod tests {
     async fn alone(directory: &Path) -> Engine {
         let mut options = Options::new(directory.join("data"));
         options.shards = Some(3);
-        Engine::new(Database::open(options).await.unwrap(), Journal::new())
+        Engine::new(Database::open(options).await.unwrap(), Journal::new(), Arc::default())
     }
 
     fn table() -> TableSchema {

@@ -12,6 +12,7 @@ use super::lookup::RunContext;
 use crate::query::error::Result;
 use crate::query::outcome::{Outcome, OutcomeKind, batch};
 use crate::query::parse::statement::Statement;
+use crate::query::roster::note_running;
 use crate::query::session::Session;
 use crate::query::setting::{bypasses_cache, has_short_path, terms_of_options};
 
@@ -47,6 +48,7 @@ impl Session {
         terms: Option<Terms>,
     ) -> Result<Option<Outcome>> {
         self.allow_short(short)?;
+        note_running();
         let (past_cache, terms) = self.read_terms(terms);
         let (memory, tombstones) = (&self.options.memory, Arc::default());
         let context = RunContext { memory, past_cache, terms, tombstones };

@@ -20,6 +20,7 @@ use super::definition::user_type::{CreateType, DropType};
 use super::definition::view::{self, CreateView, DropView};
 use super::describe::Describe;
 use super::flush::Flush;
+use super::load::query::KillQuery;
 use super::load::read::KillRead;
 use super::load::service_level::{
     AlterServiceLevel, CreateServiceLevel, DropServiceLevel, ShowEffective,
@@ -634,6 +635,25 @@ pub static STATEMENTS: &[StatementRow] = &[
         help: &[Help::Name(Topic::Engine, "KILL READ n")],
         continues: Continues::Nothing,
         ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "SHOW QUERIES",
+        reader: Reader::Show(show::QUERIES),
+        help: &[Help::Name(Topic::Engine, "SHOW QUERIES")],
+        ..StatementRow::SHOW
+    },
+    StatementRow {
+        words: "KILL QUERY",
+        reader: Reader::Own(own::<KillQuery>),
+        help: &[Help::Name(Topic::Engine, "KILL QUERY n")],
+        continues: Continues::Nothing,
+        ..StatementRow::PLAIN
+    },
+    StatementRow {
+        words: "SHOW SESSIONS",
+        reader: Reader::Show(show::SESSIONS),
+        help: &[Help::Name(Topic::Engine, "SHOW SESSIONS")],
+        ..StatementRow::SHOW
     },
     StatementRow {
         words: "SHOW WARNINGS",

@@ -59,6 +59,15 @@ pub const ROLES: &str = "SELECT role, login, superuser, has_password, roles, ser
 pub const READS: &str = "SELECT number, table_name, service_level, class, state, \
      CAST(round(age_ms) AS BIGINT) AS age_ms, memory_bytes FROM system.reads ORDER BY age_ms DESC";
 
+/// Statements that run, those that began first at the top.
+pub const QUERIES: &str = "SELECT number, session, role, state, \
+     CAST(round(age_ms) AS BIGINT) AS age_ms, rows, statement FROM system.queries \
+     ORDER BY started_at, number";
+
+/// Sessions, those that began first at the top.
+pub const SESSIONS: &str = "SELECT number, session, role, peer, service_level, last_call_at, \
+     statements, connections FROM system.sessions ORDER BY started_at, number";
+
 /// The partitions that are asked most, of all shards.
 pub const HOT_PARTITIONS: &str = "SELECT keyspace_name || '.' || table_name AS table_name, \
      partition, reads, writes, rejected FROM system.hot_partitions \

@@ -10,8 +10,8 @@ mod io;
 mod levels;
 mod memory;
 mod provider;
-mod reads;
 mod system;
+mod under_way;
 mod views;
 mod watch;
 

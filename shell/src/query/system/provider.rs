@@ -15,6 +15,7 @@ use futures::future::BoxFuture;
 
 use super::system::SystemTable;
 use crate::query::engine::Engine;
+use crate::query::roster::Member;
 
 /// Name of the keyspace.
 pub const SYSTEM_KEYSPACE: &str = "system";
@@ -106,7 +107,9 @@ impl SystemSource {
     ) -> BoxFuture<'a, Result<Arc<dyn ExecutionPlan>>> {
         let read = async move {
             let queries = &state.runtime_env().memory_pool;
-            let columns = self.table.columns(&self.database, (filters, queries)).await;
+            let viewer = state.config().get_extension::<Member>();
+            let asked = (filters, queries, viewer.as_deref());
+            let columns = self.table.columns(&self.database, asked).await;
             let columns = columns.map_err(|error| DataFusionError::External(Box::new(error)))?;
             let batch = RecordBatch::try_new(self.table.schema(), columns)?;
             let (schema, projection) = (self.table.schema(), projection.cloned());

@@ -21,9 +21,11 @@ use super::access::Access;
 use super::columns::{count, counts, moment, optional, shard, text, texts};
 use super::compaction;
 use super::files::{Large, corruption, corruption_fields};
-use super::{fragments, hot, io, levels, memory, reads, views, watch};
+use super::under_way::UnderWay;
+use super::{fragments, hot, io, levels, memory, views, watch};
 use crate::query::distributed::nodes;
 use crate::query::engine::Engine;
+use crate::query::roster::Member;
 
 /// The tables of `system`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,14 +52,14 @@ pub enum SystemTable {
     Traces,
     SlowQueries,
     LongWaits,
-    Reads,
+    UnderWay(UnderWay),
     HotPartitions,
     Nodes,
     Access(Access),
 }
 
 impl SystemTable {
-    pub const ALL: [SystemTable; 31] = [
+    pub const ALL: [SystemTable; 33] = [
         SystemTable::Tables,
         SystemTable::Views,
         SystemTable::Columns,
@@ -82,7 +84,9 @@ impl SystemTable {
         SystemTable::Traces,
         SystemTable::SlowQueries,
         SystemTable::LongWaits,
-        SystemTable::Reads,
+        SystemTable::UnderWay(UnderWay::Reads),
+        SystemTable::UnderWay(UnderWay::Queries),
+        SystemTable::UnderWay(UnderWay::Sessions),
         SystemTable::HotPartitions,
         SystemTable::Nodes,
         SystemTable::Access(Access::Roles),
@@ -117,7 +121,7 @@ impl SystemTable {
             SystemTable::Traces => "traces",
             SystemTable::SlowQueries => "slow_queries",
             SystemTable::LongWaits => "long_waits",
-            SystemTable::Reads => "reads",
+            SystemTable::UnderWay(what) => what.name(),
             SystemTable::HotPartitions => "hot_partitions",
             SystemTable::Nodes => "nodes",
             SystemTable::Access(what) => what.name(),
@@ -148,7 +152,7 @@ impl SystemTable {
             SystemTable::Traces => watch::trace_fields(),
             SystemTable::SlowQueries => watch::slow_fields(),
             SystemTable::LongWaits => watch::wait_fields(),
-            SystemTable::Reads => reads::fields(),
+            SystemTable::UnderWay(what) => what.fields(),
             SystemTable::HotPartitions => hot::fields(),
             SystemTable::Nodes => nodes::fields(),
             SystemTable::Access(what) => what.fields(),
@@ -159,7 +163,7 @@ impl SystemTable {
     pub async fn columns(
         self,
         database: &Engine,
-        (filters, queries): (&[Expr], &Arc<dyn MemoryPool>),
+        (filters, queries, viewer): (&[Expr], &Arc<dyn MemoryPool>, Option<&Member>),
     ) -> Result<Vec<ArrayRef>, EngineError> {
         match self {
             SystemTable::Tables => tables(database).await,
@@ -181,7 +185,7 @@ impl SystemTable {
             SystemTable::Io => io::columns(database).await,
             SystemTable::Memory => memory::columns(database, queries).await,
             SystemTable::ServiceLevels => levels::columns(database).await,
-            SystemTable::Reads => reads::columns(database).await,
+            SystemTable::UnderWay(what) => what.columns(database, viewer).await,
             SystemTable::HotPartitions => hot::columns(database).await,
             SystemTable::Nodes => nodes::columns(database).await,
             SystemTable::Traces => Ok(watch::traces(database)),

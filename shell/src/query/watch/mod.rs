@@ -25,6 +25,7 @@ mod watching;
 pub use current::{current, note, read, read_by, watched};
 pub use parent::TraceParent;
 pub use record::Record;
+pub(in crate::query) use record::kept;
 pub use text::trace_text;
 pub use tracing::TracingMode;
 pub use watching::Watcher;

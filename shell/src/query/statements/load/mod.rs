@@ -1,4 +1,6 @@
-//! Statements about who may use how much: service levels, and reads under way.
+//! Statements about who may use how much: service levels, statements and reads
+//! under way.
 
+pub mod query;
 pub mod read;
 pub mod service_level;

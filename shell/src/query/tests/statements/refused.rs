@@ -84,6 +84,8 @@ async fn what_does_not_run_is_neither_killed_nor_cancelled() {
     let world = World::new().await;
     for (text, says, part) in [
         ("KILL READ 99", "no read 99 is under way", "99"),
+        ("KILL QUERY 99", "no query 99 runs", "99"),
+        ("KILL QUERY -1", "the number of a statement is not negative", "-1"),
         ("KILL READ -1", "the number of a read is not negative", "-1"),
         ("CANCEL COMPACTION 99", "no compaction 99 runs", "99"),
         ("CANCEL COMPACTION -1", "the number of a compaction is not negative", "-1"),

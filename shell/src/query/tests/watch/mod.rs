@@ -1,6 +1,7 @@
 //! What a session says of what its statements did.
 
 mod explain;
+mod queries;
 mod slow;
 mod summarize;
 mod system;
