@@ -17,8 +17,14 @@ const BETWEEN: Duration = Duration::from_millis(500);
 
 /// Status line and body of the answer to a GET.
 fn get(address: &str, path: &str) -> (String, String) {
+    get_by(address, path, "1.1")
+}
+
+/// As `get`, by a version of HTTP; only 1.0 has no answers in pieces.
+fn get_by(address: &str, path: &str, version: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let head = format!("GET {path} HTTP/{version}\r\nHost: x\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -145,15 +151,14 @@ impl Prometheus {
         if TcpStream::connect(&self.address).is_err() {
             return Ok(0);
         }
-        let (status, body) = get(&self.address, &format!("/api/v1/query?query={encoded}"));
+        let (status, body) =
+            get_by(&self.address, &format!("/api/v1/query?query={encoded}"), "1.0");
         if status.contains("503") {
             // It is not ready yet.
             return Ok(0);
         }
-        let start = body.find('{').ok_or_else(|| body.clone())?;
-        let end = body.rfind('}').ok_or_else(|| body.clone())?;
         let answer: serde_json::Value =
-            serde_json::from_str(&body[start..=end]).map_err(|error| format!("{error}: {body}"))?;
+            serde_json::from_str(&body).map_err(|error| format!("{error}: {body}"))?;
         let series = answer["data"]["result"].as_array();
         series.map(Vec::len).ok_or_else(|| answer["error"].to_string())
     }

@@ -65,7 +65,7 @@ pub use statements::{
     Continues, Help, PolicyUpload, STATEMENTS, StatementRow, Tab, Topic, continuations,
     row_of_words,
 };
-pub(crate) use statements::{PolicyFile, policy_file};
+pub(crate) use statements::{CreatePolicy, create_policy};
 pub(crate) use types::assign;
 pub use watch::{Record, TraceParent, trace_text};
 pub(crate) use write::in_flight::InFlight;

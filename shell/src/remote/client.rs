@@ -1,6 +1,5 @@
 //! The connection to a service, and its calls.
 
-use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,20 +10,23 @@ use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::error::FlightError;
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::sql::{CommandStatementQuery, ProstMessageExt};
-use arrow_flight::{Action, FlightDescriptor, FlightInfo, HandshakeRequest, Ticket};
+use arrow_flight::{Action, FlightDescriptor, FlightInfo, HandshakeRequest};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::{StreamExt, TryStreamExt, stream};
 use prost::Message;
 use prost::bytes::Bytes;
 use tidegate_engine::Catalog;
+use tidegate_engine::database::DEFAULT_KEYSPACE;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
 use super::place::{Identity, Place};
 use super::wire::{NAMES, NAMES_PATIENCE, Names, Shape, error_of};
-use crate::query::{ErrorKind, Outcome, PolicyFile, QueryError, RowStream, Statement, policy_file};
+use crate::query::{
+    CreatePolicy, ErrorKind, Outcome, QueryError, RowStream, Statement, create_policy,
+};
 
 /// A session at a service.
 pub(crate) struct Remote {
@@ -32,8 +34,13 @@ pub(crate) struct Remote {
     /// What says who calls.
     authorization: Option<MetadataValue<Ascii>>,
     address: String,
-    /// As of the last prompt.
-    names: Mutex<(String, Arc<Catalog>)>,
+    known: Mutex<Known>,
+}
+
+/// Where the session is and what names there are, as of the last prompt.
+struct Known {
+    keyspace: String,
+    catalog: Arc<Catalog>,
 }
 
 impl Remote {
@@ -50,8 +57,9 @@ impl Remote {
         let client = FlightServiceClient::new(channel)
             .max_decoding_message_size(usize::MAX)
             .max_encoding_message_size(usize::MAX);
-        let names = Mutex::new(("default".to_owned(), Arc::new(Catalog::empty())));
-        let mut remote = Remote { client, authorization: None, address, names };
+        let keyspace = DEFAULT_KEYSPACE.to_owned();
+        let known = Mutex::new(Known { keyspace, catalog: Arc::new(Catalog::empty()) });
+        let mut remote = Remote { client, authorization: None, address, known };
         let refused = |status: &Status| {
             let hint = match status.code() {
                 Code::Unauthenticated => {
@@ -90,16 +98,16 @@ impl Remote {
 
     /// The keyspace of unqualified names.
     pub(super) fn keyspace(&self) -> String {
-        self.names().0.clone()
+        self.known().keyspace.clone()
     }
 
     /// What names there are, as of the last prompt.
     pub(super) fn catalog(&self) -> Arc<Catalog> {
-        Arc::clone(&self.names().1)
+        Arc::clone(&self.known().catalog)
     }
 
-    fn names(&self) -> MutexGuard<'_, (String, Arc<Catalog>)> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn request<T>(&self, message: T) -> Request<T> {
@@ -122,14 +130,14 @@ impl Remote {
     }
 
     async fn ask_names(&self) -> Result<(), Status> {
-        let known = self.names().1.version().to_string();
-        let body = self.act(NAMES, known.into()).await?;
+        let version = self.known().catalog.version().to_string();
+        let body = self.act(NAMES, version.into()).await?;
         let names: Names = serde_json::from_slice(&body)
             .map_err(|error| Status::internal(format!("names that cannot be read: {error}")))?;
-        let mut own = self.names();
-        own.0 = names.keyspace;
+        let mut known = self.known();
+        known.keyspace = names.keyspace;
         if let Some(catalog) = names.catalog {
-            own.1 = catalog;
+            known.catalog = catalog;
         }
         Ok(())
     }
@@ -144,7 +152,7 @@ impl Remote {
 
     /// Runs a statement there.
     pub(super) async fn run(&self, statement: &Statement) -> Result<Outcome, QueryError> {
-        match policy_file(statement) {
+        match create_policy(statement) {
             Some(policy) => self.upload(policy).await,
             None => self.send(statement).await,
         }
@@ -181,9 +189,8 @@ impl Remote {
 
     /// The rows of all endpoints, one after the other. Dropping them cancels the query.
     fn rows(&self, info: FlightInfo) -> RowStream {
-        let tickets: VecDeque<Ticket> =
-            info.endpoint.into_iter().filter_map(|endpoint| endpoint.ticket).collect();
-        let calls: Vec<_> = tickets.into_iter().map(|ticket| self.request(ticket)).collect();
+        let tickets = info.endpoint.into_iter().filter_map(|endpoint| endpoint.ticket);
+        let calls: Vec<_> = tickets.map(|ticket| self.request(ticket)).collect();
         let client = self.client.clone();
         let each = stream::iter(calls).then(move |call| {
             let mut client = client.clone();
@@ -197,11 +204,10 @@ impl Remote {
     }
 
     /// Sends the component that a CREATE POLICY names: its file is on this machine.
-    async fn upload(&self, policy: PolicyFile) -> Result<Outcome, QueryError> {
-        let name = &policy.name;
+    async fn upload(&self, policy: CreatePolicy) -> Result<Outcome, QueryError> {
         self.refresh().await;
-        if policy.if_not_exists && self.catalog().policies().any(|known| known.name == *name) {
-            return Ok(Outcome::message(format!("Policy {name} exists already.")));
+        if let Some(said) = policy.nothing_to_do(&self.catalog()) {
+            return Ok(Outcome::message(said));
         }
         let component = crate::query::read_component(Path::new(&policy.file));
         let component = component.map_err(|error| error.at(policy.file_span))?;
@@ -209,19 +215,19 @@ impl Remote {
             QueryError::new(ErrorKind::Internal, format!("the policy cannot be sent: {error}"))
         })?;
         let said = self.act("UploadPolicy", body.into()).await;
-        let said = said.map_err(|status| error_of(&status).at(policy.name_span))?;
+        let said = said.map_err(|status| error_of(&status).at(policy.name.span))?;
         Ok(Outcome::message(String::from_utf8_lossy(&said).into_owned()))
     }
 }
 
 /// A row of Arrow as an IPC stream, which the action takes.
 fn upload_row(
-    policy: &PolicyFile,
+    policy: &CreatePolicy,
     component: Vec<u8>,
 ) -> Result<Vec<u8>, arrow::error::ArrowError> {
     let text = |value: &str| Arc::new(StringArray::from(vec![value])) as ArrayRef;
     let mut columns = vec![
-        ("name", text(&policy.name)),
+        ("name", text(&policy.name.value)),
         ("component", Arc::new(BinaryArray::from_vec(vec![&component])) as ArrayRef),
     ];
     if let Some(sha256) = &policy.sha256 {

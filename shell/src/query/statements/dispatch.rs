@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::find;
-use super::policy::{CreatePolicy, PolicyFile};
+use super::policy::CreatePolicy;
 use super::row::Reader;
 use super::show::Show;
 use super::watch::summarize::Summarize;
@@ -18,12 +18,12 @@ use crate::query::parse::{Cursor, balance, check_depth, sql, write};
 /// What follows SHOW in statements that DataFusion plans.
 const SHOWN_BY_SQL: &[&str] = &["all", "columns", "create", "functions", "time", "timezone"];
 
-/// What a CREATE POLICY says that names a file; `None` of every other statement, and of one that is
-/// wrong: whoever runs it says how.
-pub(crate) fn policy_file(statement: &Statement) -> Option<PolicyFile> {
+/// The statement as a CREATE POLICY; `None` of every other one, and of one that is wrong: whoever
+/// runs it says how.
+pub(crate) fn create_policy(statement: &Statement) -> Option<CreatePolicy> {
     let Ok(Command::Own(own)) = parse(statement) else { return None };
     let own: &dyn Any = own.as_ref();
-    own.downcast_ref::<CreatePolicy>().map(CreatePolicy::of_file)
+    own.downcast_ref::<CreatePolicy>().cloned()
 }
 
 /// Parses one statement.

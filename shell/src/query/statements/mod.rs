@@ -37,11 +37,11 @@ use futures::future::BoxFuture;
 use sqlparser::ast;
 
 pub(super) use definition::text as definition_text;
+pub(crate) use dispatch::create_policy;
 pub use dispatch::parse;
-pub(crate) use dispatch::policy_file;
 pub use find::{continuations, row_of_words};
 pub use list::STATEMENTS;
-pub(crate) use policy::PolicyFile;
+pub(crate) use policy::CreatePolicy;
 pub use policy::PolicyUpload;
 pub use row::{Continues, Help, StatementRow, Tab, Topic};
 

@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use sqlparser::tokenizer::Token;
 use tidegate_engine::error::Result as EngineResult;
 use tidegate_engine::schema::named;
-use tidegate_engine::{Permission, Resource, RolledBack};
+use tidegate_engine::{Catalog, Permission, Resource, RolledBack};
 
 use crate::query::access::{AuditEvent, Need};
 use crate::query::error::{QueryError, Result, Span};
@@ -23,12 +23,13 @@ use crate::query::session::Session;
 use crate::query::statements::{OwnStatement, Read};
 use explain::{figure_schema, figures_of};
 
-#[derive(Debug)]
+/// CREATE POLICY. A shell at a service reads the file for the service.
+#[derive(Debug, Clone)]
 pub struct CreatePolicy {
-    name: Name,
+    pub(crate) name: Name,
     if_not_exists: bool,
-    file: String,
-    file_span: Span,
+    pub(crate) file: String,
+    pub(crate) file_span: Span,
     pub sha256: Option<String>,
     /// Parameters handed to the policy, in the order of the text.
     pub parameters: Vec<(String, String)>,
@@ -59,6 +60,15 @@ impl Read for CreatePolicy {
     }
 }
 
+impl CreatePolicy {
+    /// What it says where it has nothing to do: the policy is there, and that is no error.
+    pub(crate) fn nothing_to_do(&self, catalog: &Catalog) -> Option<String> {
+        let name = &self.name.value;
+        let is_there = self.if_not_exists && catalog.policies().any(|known| known.name == *name);
+        is_there.then(|| format!("Policy {name} exists already."))
+    }
+}
+
 impl OwnStatement for CreatePolicy {
     fn needs(&self, _session: &Session) -> Vec<Need> {
         vec![Need::new(Permission::Create, Resource::Policies)]
@@ -66,44 +76,16 @@ impl OwnStatement for CreatePolicy {
 
     async fn run(&self, session: &Session) -> Result<Outcome> {
         session.check_local_files().map_err(|error| error.at(self.file_span))?;
-        let name = &self.name.value;
-        let is_there = session.database.catalog().policies().any(|known| known.name == *name);
-        if self.if_not_exists && is_there {
-            return Ok(Outcome::message(format!("Policy {name} exists already.")));
+        if let Some(said) = self.nothing_to_do(&session.database.catalog()) {
+            return Ok(Outcome::message(said));
         }
         let component =
             read_component(Path::new(&self.file)).map_err(|error| error.at(self.file_span))?;
         let (parameters, sha256) = (self.parameters.clone(), self.sha256.clone());
-        let policy = PolicyUpload { name: name.clone(), component, parameters, sha256 };
+        let name = self.name.value.clone();
+        let policy = PolicyUpload { name, component, parameters, sha256 };
         let created = created(session, policy).await;
         created.map(Outcome::message).map_err(|error| error.at(self.name.span))
-    }
-}
-
-/// A CREATE POLICY that names a file, for who reads that file instead of the service.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct PolicyFile {
-    pub name: String,
-    pub name_span: Span,
-    pub if_not_exists: bool,
-    pub file: String,
-    pub file_span: Span,
-    pub sha256: Option<String>,
-    pub parameters: Vec<(String, String)>,
-}
-
-impl CreatePolicy {
-    /// What it says, for who reads the file.
-    pub(super) fn of_file(&self) -> PolicyFile {
-        PolicyFile {
-            name: self.name.value.clone(),
-            name_span: self.name.span,
-            if_not_exists: self.if_not_exists,
-            file: self.file.clone(),
-            file_span: self.file_span,
-            sha256: self.sha256.clone(),
-            parameters: self.parameters.clone(),
-        }
     }
 }
 
