@@ -9,7 +9,7 @@ pub const OWNERS: &[(&str, &[&str])] = &[
         &["engine/src/batch/", "shell/src/output/", "shell/src/flight/", "shell/src/remote/"],
     ),
     ("arrow_flight", &["shell/src/cluster/", "shell/src/flight/", "shell/src/remote/"]),
-    ("arrow_ipc", &["shell/src/flight/outgoing.rs"]),
+    ("arrow_ipc", &["shell/src/flight/incoming/", "shell/src/flight/outgoing.rs"]),
     ("axum", &["shell/src/metrics/"]),
     ("base64", &["shell/src/flight/", "shell/src/remote/", "shell/src/token.rs"]),
     (

@@ -24,8 +24,8 @@ use tidegate_engine::schema::in_quotes;
 use tonic::Status;
 
 use super::error::{invalid, status};
+use super::incoming::read_rows;
 use super::session::FlightSession;
-use super::ticket::read_rows;
 use crate::query::{OutcomeKind, PolicyUpload, QueryError, split};
 
 /// What each action takes and does, for those who ask.
@@ -123,9 +123,8 @@ impl Row {
         if body.is_empty() {
             return Ok(Row(None));
         }
-        let rows = read_rows(body).map_err(|error| {
-            invalid(format!("the body is no row of Arrow as an IPC stream: {}", error.message()))
-        })?;
+        let rows = read_rows(body)
+            .map_err(|error| invalid(format!("the body of an action: {}", error.message())))?;
         match rows.as_ref().map(RecordBatch::num_rows) {
             Some(1) => Ok(Row(rows)),
             count => {
@@ -288,7 +287,7 @@ mod tests {
         let two = write_rows(&two.unwrap()).unwrap();
         for (body, says) in [
             (two.clone(), "2 rows"),
-            (Bytes::from_static(b"sieve"), "no row of Arrow"),
+            (Bytes::from_static(b"sieve"), "no rows of Arrow"),
             (two.slice(..two.len() / 2), ""),
         ] {
             let error = Row::read(&body).err().unwrap();

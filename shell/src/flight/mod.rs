@@ -12,6 +12,7 @@ mod error;
 mod exchange;
 mod front;
 mod health;
+mod incoming;
 mod ingest;
 mod kept;
 mod metadata;

@@ -20,18 +20,18 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
-use arrow::ipc::convert::try_schema_from_ipc_buffer;
 use futures::{StreamExt, TryStreamExt};
 use prost::Message;
 use prost::bytes::Bytes;
 use tonic::Status;
 
 use super::error::{engine_status, invalid, status};
+use super::incoming::{read_rows, read_schema};
 use super::kept::{Sent, ipc};
 use super::outgoing::{Endpoints, Form, keeps_promise};
 use super::running::Rows;
 use super::session::FlightSession;
-use super::ticket::{Bound, Promise, Query, Ticket, read_rows, write_rows};
+use super::ticket::{Bound, Promise, Query, Ticket, write_rows};
 use crate::query::{
     self, Description, Outcome, OutcomeKind, QueryError, Statement, applied_count, count_schema,
     fit, split,
@@ -447,8 +447,7 @@ fn sent_rows(outcome: Outcome, form: Form, told: SchemaRef) -> Result<Rows, Stat
 
 /// The schema that a client was told, if rows of `found` can be sent under it.
 fn promised(told: &[u8], found: &Schema) -> Result<SchemaRef, Status> {
-    let promised = try_schema_from_ipc_buffer(told)
-        .map_err(|error| Status::internal(format!("the schema of a ticket: {error}")))?;
+    let promised = read_schema(told)?;
     if !keeps_promise(&promised, found) {
         return Err(has_changed());
     }

@@ -9,7 +9,6 @@ use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use arrow::ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
 use arrow_flight::FlightData;
-use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::error::FlightError;
 use arrow_flight::sql::server::PeekableFlightDataStream;
@@ -18,6 +17,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use tonic::{Response, Status};
 
 use super::error::invalid;
+use super::incoming;
 use super::kept::Sent;
 use super::outgoing::Compression;
 use super::running::Rows;
@@ -105,22 +105,7 @@ pub(super) fn encode_batch(batch: RecordBatch) -> Response<DoGet> {
 pub(super) fn decode(
     data: PeekableFlightDataStream,
 ) -> BoxStream<'static, Result<RecordBatch, Status>> {
-    let data = data.map_err(FlightError::from).filter(|data| ready(!is_bare(data)));
-    FlightRecordBatchStream::new_from_flight_data(data).map_err(no_rows).boxed()
-}
-
-/// Whether a message holds neither schema nor rows: the one with the command may come before the
-/// schema, on its own.
-pub(super) fn is_bare(message: &Result<FlightData, FlightError>) -> bool {
-    matches!(message, Ok(FlightData { data_header, .. }) if data_header.is_empty())
-}
-
-/// What a client is told whose messages cannot be read.
-pub(super) fn no_rows(error: FlightError) -> Status {
-    match error {
-        FlightError::Tonic(status) => *status,
-        error => invalid(format!("what was sent are no rows of Arrow: {error}")),
-    }
+    incoming::batches(data.map_err(FlightError::from)).map_ok(|(rows, _)| rows).boxed()
 }
 
 /// The rows of parameters that a client sends; None when it sends none.

@@ -5,13 +5,13 @@
 //! that is done: redeeming it changes nothing.
 
 use arrow::array::RecordBatch;
-use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use prost::Message;
 use prost::bytes::Bytes;
 use tonic::Status;
 
 use super::error::invalid;
+use super::incoming::read_rows;
 use super::outgoing::Form;
 use super::seal::{Purpose, Seal, random};
 use crate::remote::wire::Shape;
@@ -33,7 +33,7 @@ pub(super) struct Bound {
 impl Bound {
     /// The rows of parameters.
     pub(super) fn rows(&self) -> Result<Option<RecordBatch>, Status> {
-        self.parameters.as_ref().map_or(Ok(None), read_rows)
+        self.parameters.as_ref().map_or(Ok(None), |rows| read_rows(rows))
     }
 
     /// The same statement with these rows.
@@ -153,13 +153,6 @@ pub(super) fn write_rows(rows: &RecordBatch) -> Result<Bytes, Status> {
     let mut writer = StreamWriter::try_new(Vec::new(), rows.schema_ref()).map_err(wrong)?;
     writer.write(rows).map_err(wrong)?;
     Ok(writer.into_inner().map_err(wrong)?.into())
-}
-
-/// The rows of an IPC stream of one batch.
-pub(super) fn read_rows(bytes: &Bytes) -> Result<Option<RecordBatch>, Status> {
-    let internal = |error: arrow::error::ArrowError| Status::internal(error.to_string());
-    let mut reader = StreamReader::try_new(&bytes[..], None).map_err(internal)?;
-    reader.next().transpose().map_err(internal)
 }
 
 /// Decodes what this service encoded itself.

@@ -20,7 +20,6 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow_flight::FlightData;
-use arrow_flight::decode::{DecodedPayload, FlightDataDecoder};
 use arrow_flight::error::FlightError;
 use arrow_flight::sql::{Any, CommandPreparedStatementQuery, CommandPreparedStatementUpdate};
 use futures::future::Either;
@@ -32,12 +31,13 @@ use tonic::{Request, Response, Status, Streaming};
 use self::answer::{Answer, check_tag};
 use self::together::Together;
 use super::error::invalid;
+use super::incoming;
 use super::planning::Size;
 use super::running::Rows;
 use super::service::{Service, State};
 use super::session::Held;
 use super::statement::{self, Repeated};
-use super::stream::{DoGet, Encoder, is_bare, no_rows, pieces};
+use super::stream::{DoGet, Encoder, pieces};
 use super::ticket::Bound;
 
 /// Executions of one stream that run at once.
@@ -121,14 +121,9 @@ fn parameters(
     rest: Streaming<FlightData>,
 ) -> impl Stream<Item = Result<Parameters, Status>> {
     let data = stream::iter([Ok(first)]).chain(rest);
-    let data = data.map_err(FlightError::from).filter(|data| std::future::ready(!is_bare(data)));
-    FlightDataDecoder::new(data).map_err(no_rows).try_filter_map(async |decoded| {
-        let tag = decoded.inner.app_metadata;
+    incoming::batches(data.map_err(FlightError::from)).and_then(async |(rows, tag)| {
         check_tag(&tag)?;
-        Ok(match decoded.payload {
-            DecodedPayload::RecordBatch(rows) => Some(Parameters { rows, tag }),
-            DecodedPayload::Schema(_) | DecodedPayload::None => None,
-        })
+        Ok(Parameters { rows, tag })
     })
 }
 
