@@ -20,6 +20,10 @@ use crate::text::{BatchWords, TokenKind, lex, masked};
 /// The dialect of every statement.
 pub(in crate::query) static DIALECT: TideDialect = TideDialect::new();
 
+/// Most parameters of a statement, those included that it leaves out: each has a column where rows
+/// are bound. So many PostgreSQL takes as well.
+const PARAMETERS_MAX: usize = 65_535;
+
 /// One statement: its text and its tokens. A clone shares them.
 #[derive(Clone)]
 pub struct Statement {
@@ -235,6 +239,13 @@ fn number_parameters(tokens: &mut [TokenWithSpan]) -> Result<usize> {
             })?;
             numbered = numbered.max(number);
         }
+        if asked.max(numbered) > PARAMETERS_MAX {
+            return Err(QueryError::invalid(format!(
+                "'{name}' is one parameter too many: a statement has at most {PARAMETERS_MAX}"
+            ))
+            .at(span_of(&token.span))
+            .with_help("send the rows as several rows of parameters, or ingest them"));
+        }
         if asked > 0 && numbered > 0 {
             return Err(QueryError::new(
                 crate::query::ErrorKind::Syntax,
@@ -292,6 +303,22 @@ mod tests {
         assert!(parts[0].tokens().iter().any(|t| t.token == Token::Placeholder("$2".into())));
         assert!(split("SELECT ? + $1").is_err());
         assert_eq!(split("SELECT $x").unwrap_err().span.unwrap().column, 8);
+    }
+
+    /// Each is a column of memory where the statement is planned, also one that is left out.
+    #[test]
+    fn a_statement_has_no_more_parameters_than_there_is_room_for() {
+        let most = split("SELECT $65535").unwrap();
+        assert_eq!(most[0].parameter_count(), PARAMETERS_MAX);
+        let error = split("SELECT $65536").unwrap_err();
+        assert!(error.to_string().contains("at most 65535"), "{error}");
+        assert_eq!(error.span.unwrap().column, 8);
+        let asked = format!("SELECT {}", "?, ".repeat(PARAMETERS_MAX));
+        assert!(split(&format!("{asked}?")).is_err());
+        assert_eq!(
+            split(asked.trim_end_matches(", ")).unwrap()[0].parameter_count(),
+            PARAMETERS_MAX
+        );
     }
 
     #[test]
