@@ -8,7 +8,8 @@
 //! `session` runs pieces of text and prints what they give, `metrics` tells monitoring, `flight`
 //! serves clients, `cli` reads the command line, `plugin` helps authors of policies, `sstable`
 //! looks into files without a database, `repl` and `batch` feed a session, `iotune` measures a
-//! disk, `restore` brings a snapshot back.
+//! disk, `restore` brings a snapshot back. Where it is built for a fuzzer, `fuzz` has what that
+//! calls.
 
 pub mod allocator;
 mod stderr;
@@ -35,5 +36,7 @@ mod sstable;
 mod iotune;
 mod restore;
 mod run;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzz;
 
 pub use run::run;

@@ -29,7 +29,7 @@ pub const OWNERS: &[(&str, &[&str])] = &[
     ("equivalent", &["engine/src/persistent.rs"]),
     ("flate2", &["engine/src/sstable/format/codec.rs"]),
     ("getrandom", &["shell/src/flight/seal/", "shell/src/password.rs", "shell/src/token.rs"]),
-    ("http_body", &["shell/src/flight/connections/calls.rs"]),
+    ("http_body", &["shell/src/flight/connections/calls.rs", "shell/src/flight/fuzz/"]),
     ("imbl", &["engine/src/persistent.rs"]),
     ("libc", &["engine/src/os.rs"]),
     ("libmimalloc_sys", &["shell/src/allocator.rs"]),

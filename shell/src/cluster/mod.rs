@@ -15,6 +15,8 @@
 mod definition;
 pub(crate) mod digest;
 pub(crate) mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod peers;
 mod ring_file;
 pub(crate) mod wire;

@@ -110,9 +110,8 @@ impl RingFile {
                 "warning: others may read {shown}, and be taken for a node: chmod 600 {shown}"
             );
         }
-        let file: RingFile =
-            serde_json::from_str(&text).map_err(|error| format!("ring file {shown}: {error}"))?;
-        let mut plan = file.checked().map_err(|error| format!("ring file {shown}: {error}"))?;
+        let (file, mut plan) =
+            RingFile::parse(&text).map_err(|error| format!("ring file {shown}: {error}"))?;
         if let Some(authority) = &file.authority {
             let authority = path.parent().unwrap_or(Path::new(".")).join(authority);
             let pem = fs::read_to_string(&authority).map_err(|error| {
@@ -121,6 +120,15 @@ impl RingFile {
             plan.authority = Some(pem);
         }
         Ok(plan)
+    }
+
+    /// A ring as it is written, and as it is used without its authority.
+    ///
+    /// Errors: a sentence that says what is wrong.
+    pub(super) fn parse(text: &str) -> Result<(Self, RingPlan), String> {
+        let file: RingFile = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let plan = file.checked()?;
+        Ok((file, plan))
     }
 
     fn checked(&self) -> Result<RingPlan, String> {

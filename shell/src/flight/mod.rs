@@ -11,6 +11,8 @@ mod connections;
 mod error;
 mod exchange;
 mod front;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod health;
 mod incoming;
 mod ingest;

@@ -21,6 +21,8 @@ mod each;
 mod engine;
 mod error;
 mod execute;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzz;
 mod limit;
 mod memory;
 mod outcome;

@@ -1,14 +1,8 @@
-//! What every fuzz target does: one component of a fixture is replaced by the fuzzer's bytes, and
-//! everything that reads SSTables reads it: queries in both directions, dumps, verification.
+//! SSTables of which a component is whatever the fuzzer makes it: one of a fixture is replaced by
+//! its bytes, and everything that reads SSTables reads it, queries in both directions, dumps and
+//! verification.
 //!
 //! Results do not matter; a panic, an endless loop or memory without bound does.
-
-// The engine's own tests have a disk of byte vectors; it names its modules as they are in the
-// engine.
-use tidegate_engine::{config, disk, error};
-
-#[path = "../../../engine/src/sstable/tests/memory_disk.rs"]
-mod memory_disk;
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -16,17 +10,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use futures::executor::block_on;
-use memory_disk::MemoryDisk;
 use tidegate_engine::cache::PageCache;
 use tidegate_engine::disk::Disk;
-use tidegate_engine::mutation::PartitionRange;
-use tidegate_engine::schema::{Column, ColumnKind, TableId, TableOptions};
 use tidegate_engine::inspect::{
     DataDump, IndexDump, Inspector, dump_scylla, dump_statistics, dump_statistics_json,
     dump_summary, find_schema, verify,
 };
+use tidegate_engine::mutation::PartitionRange;
+use tidegate_engine::schema::{Column, ColumnKind, TableId, TableOptions};
 use tidegate_engine::sstable::{Component, ReadPlan, Sstable, SstableName};
 use tidegate_engine::{DataType, Direction, SchemaRef, Slice, TableSchema};
+
+use crate::memory_disk::MemoryDisk;
 
 /// Versions, tables and whether they are compressed: between them they have all that a file may
 /// hold.
@@ -36,6 +31,23 @@ const FIXTURES: [(&str, &str); 3] = [("me", "tombs"), ("nb", "tombs"), ("nb", "t
 const CACHE_BYTES: usize = 256 << 10;
 
 const NOW_SECONDS: i64 = 1_795_300_000;
+
+/// Components and the names of their targets.
+pub const COMPONENTS: [(&str, Component); 9] = [
+    ("compression_info", Component::CompressionInfo),
+    ("crc", Component::Crc),
+    ("data", Component::Data),
+    ("filter", Component::Filter),
+    ("index", Component::Index),
+    ("scylla", Component::Scylla),
+    ("statistics", Component::Statistics),
+    ("summary", Component::Summary),
+    ("toc", Component::Toc),
+];
+
+/// Longest component of a fixture that a fuzzer begins with, bytes. Large ones are slow, and hold
+/// what small ones hold.
+const SEED_BYTES_MAX: usize = 20_000;
 
 struct Fixture {
     name: SstableName,
@@ -48,7 +60,7 @@ thread_local! {
 }
 
 fn load(version: &str, table: &str) -> Fixture {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/sstables");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/sstables");
     let mut files = Vec::new();
     for entry in std::fs::read_dir(root.join(version).join(table)).expect("the fixtures are there")
     {
@@ -85,6 +97,17 @@ fn schema(table: &str) -> SchemaRef {
         columns: columns.into_iter().map(column).collect(),
         options: TableOptions::default(),
         drops: Vec::new(),
+    })
+}
+
+/// The components of this kind that the fixtures have.
+pub fn seeds(component: Component) -> Vec<Vec<u8>> {
+    LOADED.with(|fixtures| {
+        let files = fixtures.iter().flat_map(|fixture| &fixture.files);
+        let of_kind = files.filter(|(name, content)| {
+            name.ends_with(component.suffix()) && content.len() <= SEED_BYTES_MAX
+        });
+        of_kind.map(|(_, content)| content.clone()).collect()
     })
 }
 
