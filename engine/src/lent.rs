@@ -33,9 +33,10 @@ pub(crate) fn is_lent() -> bool {
     IS_LENT.get()
 }
 
-/// Polls a future outside [`lent`] only. Within, it wakes nobody: what waits there is polled by the
-/// shard's thread next. A request that is under way may be shared by several readers, so that it
-/// was begun on the shard's thread is not enough.
+/// Polls a future outside [`lent`] only. Within, it asks to be polled again: the shard's thread
+/// polls what waits there next, but a set of futures polls only those that ask. A request that is
+/// under way may be shared by several readers, so that it was begun on the shard's thread is not
+/// enough.
 pub(crate) fn on_own_thread<'a, T>(future: impl Future<Output = T> + 'a) -> LocalBoxFuture<'a, T> {
     Box::pin(held_back(future, is_lent))
 }
@@ -46,7 +47,8 @@ mod tests {
     use std::rc::Rc;
     use std::task::Poll;
 
-    use futures::FutureExt;
+    use futures::stream::FuturesOrdered;
+    use futures::{FutureExt, StreamExt};
 
     use super::*;
 
@@ -76,6 +78,14 @@ mod tests {
         assert!(lent(|| (&mut second).now_or_never().is_none()) && polls.get() == 1);
         assert!((&mut second).now_or_never().is_none() && polls.get() == 2);
         assert_eq!((first.now_or_never(), second.now_or_never()), (Some(7), Some(7)));
+    }
+
+    #[test]
+    fn of_a_set_of_futures_all_go_on_outside() {
+        let works = (0..40).map(|number| on_own_thread(ready(number)));
+        let mut all = std::pin::pin!(works.collect::<FuturesOrdered<_>>().collect::<Vec<i32>>());
+        assert!(lent(|| all.as_mut().now_or_never().is_none()));
+        assert_eq!(all.now_or_never(), Some((0..40).collect()));
     }
 
     #[test]

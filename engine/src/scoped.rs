@@ -131,7 +131,8 @@ pin_project! {
     }
 }
 
-/// Leaves a future alone while `holds` says so: it waits then, and nobody is woken.
+/// Leaves a future alone while `holds` says so, and asks to be polled again: a set of futures polls
+/// only those again that did.
 pub(crate) fn held_back<F: Future>(future: F, holds: fn() -> bool) -> HeldBack<F> {
     HeldBack { future, holds }
 }
@@ -142,7 +143,10 @@ impl<F: Future> Future for HeldBack<F> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         match (this.holds)() {
-            true => Poll::Pending,
+            true => {
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
             false => this.future.poll(context),
         }
     }

@@ -1,10 +1,11 @@
 //! What a shard is asked most: one row, the first rows of a read, a write. Each is answered in the
 //! turn of the mailbox where nothing has to be waited for.
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use futures::FutureExt;
+use futures::{FutureExt, StreamExt, stream};
 use tokio::sync::mpsc;
 
 use super::read::{Arrival, Begun, QUEUED};
@@ -23,6 +24,8 @@ use crate::table::{PointQuery, Progress, ReadCommand, Sent, Table, Told, Whole};
 
 /// Batches of a read that wait for its receiver.
 const BATCHES_AHEAD: usize = 2;
+/// Rows of one question that are read at once where they are on the disk.
+const GETS_AT_ONCE: usize = 16;
 /// How far the read of a row came that is not done.
 const GETTING: &str = "a row was still to be read";
 
@@ -283,7 +286,8 @@ impl Shard {
         }
     }
 
-    /// Goes on with `next`, which has begun, and `keys` where `rows` ends.
+    /// Goes on with `next`, which has begun, and `keys` where `rows` ends. Several wait for the
+    /// disk at once.
     async fn get_rest(
         self: Rc<Self>,
         (schema, terms): (SchemaRef, Terms),
@@ -291,12 +295,12 @@ impl Shard {
         next: Option<Answering<Result<Option<RowValues>>>>,
         keys: impl Iterator<Item = RowKey>,
     ) -> Result<Vec<Option<RowValues>>> {
-        if let Some(next) = next {
-            rows.push(next.finished().await?);
-        }
-        for key in keys {
+        let get = |key| self.get(schema.clone(), key, (terms, Arrival::default()));
+        let begun = stream::iter(next.into_iter().chain(keys.map(get)));
+        let mut rest = pin!(begun.map(Answering::finished).buffered(GETS_AT_ONCE));
+        while let Some(row) = rest.next().await {
+            rows.push(row?);
             runtime::maybe_yield().await;
-            rows.push(self.get(schema.clone(), key, (terms, Arrival::default())).finished().await?);
         }
         Ok(rows)
     }

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,6 +98,63 @@ async fn many_rows_come_in_the_order_of_their_keys() {
     }
     assert_eq!(rows.len(), 600);
     assert_eq!(database.get_many(&schema, Vec::new()).await.unwrap(), []);
+    database.close().await.unwrap();
+}
+
+/// One after the other they would wait for the disk as often as there are rows.
+#[test]
+fn rows_on_the_disk_are_waited_for_together() {
+    limits::run(async |clock| {
+        let disk = SimulatedDisk::new(1);
+        let database = limits::open(&disk, &clock, |options| options).await.unwrap();
+        let schema = database.create_table(definition(), false).await.unwrap();
+        fill(&database, &schema).await;
+        database.flush(None).await.unwrap();
+        let turns = Rc::new(std::cell::Cell::new(0_u64));
+        let counting = Rc::clone(&turns);
+        tokio::task::spawn_local(async move {
+            loop {
+                counting.set(counting.get() + 1);
+                tokio::task::yield_now().await;
+            }
+        });
+        let keys = || (0..16).map(|pk| row_key(&schema, &pk.to_string(), 150)).collect::<Vec<_>>();
+        let mut taken = Vec::new();
+        for is_together in [false, true] {
+            database.invalidate_cache(None).await.unwrap();
+            let before = turns.get();
+            let mut rows = Vec::new();
+            if is_together {
+                rows = database.get_many(&schema, keys()).await.unwrap();
+            } else {
+                for key in keys() {
+                    rows.push(database.get(&schema, key).await.unwrap());
+                }
+            }
+            assert!(rows.iter().all(|row| number(row) == Some(150)), "{rows:?}");
+            taken.push(turns.get() - before);
+        }
+        assert!(taken[1] * 3 < taken[0], "{taken:?} turns, one by one and together");
+        database.close().await.unwrap();
+    });
+}
+
+/// A lone caller begins to read them all on its own thread, and the shard's thread goes on.
+#[tokio::test]
+async fn a_row_of_many_sstables_is_read() {
+    let mut definition = definition();
+    definition.options.compaction.is_enabled = false;
+    let (_directory, database, schema) = open(definition).await;
+    for at in 0..40 {
+        let write = insert(&schema, "a", 7, at, 1 + at);
+        database.apply_many(vec![write]).await.unwrap();
+        database.flush(None).await.unwrap();
+    }
+    for _ in 0..3 {
+        database.invalidate_cache(None).await.unwrap();
+        let row = database.get(&schema, row_key(&schema, "a", 7)).await.unwrap();
+        assert_eq!(number(&row), Some(39));
+    }
     database.close().await.unwrap();
 }
 
