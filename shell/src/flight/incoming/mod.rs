@@ -8,20 +8,21 @@
 //! Invariant: no message makes the service take more than [`UNPACKED_BYTES_MAX`], or have more rows
 //! than its bytes have bits, and none ends more than its own call.
 
-use std::future::ready;
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::task::Poll;
+use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::Schema;
-use arrow::ipc::convert::try_schema_from_ipc_buffer;
-use arrow::ipc::reader::StreamReader;
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::buffer::Buffer;
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::ipc::convert::{fb_to_schema, try_schema_from_ipc_buffer};
+use arrow::ipc::reader::{StreamReader, read_dictionary, read_record_batch};
 use arrow_flight::FlightData;
-use arrow_flight::decode::{DecodedPayload, FlightDataDecoder};
 use arrow_flight::error::FlightError;
-use arrow_ipc::{CompressionType, Message, root_as_message};
+use arrow_ipc::{CompressionType, Message, MessageHeader, root_as_message};
 use futures::stream::BoxStream;
-use futures::{Stream, StreamExt, TryStreamExt, stream};
+use futures::{Stream, StreamExt, stream};
 use prost::bytes::Bytes;
 use tonic::Status;
 
@@ -35,16 +36,18 @@ const BARE_ROWS_MAX: u64 = 64 << 10;
 /// packed after all.
 const LENGTH_BYTES: usize = 8;
 const NOT_PACKED: i64 = -1;
+/// What buffers begin on a multiple of, bytes.
+const ALIGN: usize = 64;
 /// Marks of a stream of IPC: of a message, and of its end.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
 /// What a client is told whose messages cannot be read.
-fn no_rows(why: impl std::fmt::Display) -> Status {
+pub(super) fn no_rows(why: impl std::fmt::Display) -> Status {
     invalid(format!("what was sent are no rows of Arrow: {why}"))
 }
 
 /// Reads, and takes a panic for an error.
-fn caught<T>(read: impl FnOnce() -> T) -> Result<T, Status> {
+pub(super) fn caught<T>(read: impl FnOnce() -> T) -> Result<T, Status> {
     // What the reader had in hand is never used again.
     catch_unwind(AssertUnwindSafe(read)).map_err(|_| no_rows("lengths in it do not fit together"))
 }
@@ -53,39 +56,81 @@ fn caught<T>(read: impl FnOnce() -> T) -> Result<T, Status> {
 pub(super) fn batches(
     data: impl Stream<Item = Result<FlightData, FlightError>> + Send + 'static,
 ) -> BoxStream<'static, Result<(RecordBatch, Bytes), Status>> {
-    let data =
-        data.and_then(async |message| match check(&message.data_header, &message.data_body) {
-            Ok(()) => Ok(message),
-            Err(refused) => Err(FlightError::Tonic(Box::new(refused))),
-        });
-    // The one with the command may come before the schema, on its own.
-    let is_bare = |message: &FlightData| message.data_header.is_empty();
-    let data = data.try_filter(move |message| ready(!is_bare(message)));
-    let mut decoder = Some(FlightDataDecoder::new(data));
-    let decoded = stream::poll_fn(move |context| {
-        let Some(own) = &mut decoder else { return Poll::Ready(None) };
-        match caught(|| own.poll_next_unpin(context)) {
-            Ok(polled) => polled.map(|next| {
-                next.map(|decoded| {
-                    decoded.map_err(|error| match error {
-                        FlightError::Tonic(status) => *status,
-                        error => no_rows(error),
-                    })
-                })
-            }),
-            Err(broken) => {
-                decoder = None;
-                Poll::Ready(Some(Err(broken)))
+    // An error ends it: the reader may have stopped halfway, and the messages may never end.
+    stream::try_unfold((Box::pin(data), Reader::default()), async |(mut data, mut reader)| {
+        while let Some(message) = data.next().await {
+            if let Some(rows) = reader.read(message?)? {
+                return Ok(Some((rows, (data, reader))));
             }
         }
-    });
-    let batches = decoded.try_filter_map(async |decoded| {
-        Ok(match decoded.payload {
-            DecodedPayload::RecordBatch(rows) => Some((rows, decoded.inner.app_metadata)),
-            DecodedPayload::Schema(_) | DecodedPayload::None => None,
-        })
-    });
-    batches.boxed()
+        Ok(None)
+    })
+    .boxed()
+}
+
+/// Reads the messages of one stream.
+#[derive(Default)]
+struct Reader {
+    /// What the stream says of its columns, once it has.
+    schema: Option<SchemaRef>,
+    dictionaries: HashMap<i64, ArrayRef>,
+}
+
+impl Reader {
+    /// The rows of a message, if it has any, and its metadata.
+    ///
+    /// Errors: INVALID_ARGUMENT for a message that cannot be read.
+    fn read(&mut self, data: FlightData) -> Result<Option<(RecordBatch, Bytes)>, Status> {
+        let FlightData { data_header, data_body, app_metadata, .. } = data;
+        // The one with the command may come before the schema, on its own.
+        if data_header.is_empty() {
+            return Ok(None);
+        }
+        let message = message(&data_header)?;
+        check_message(&message, &data_body)?;
+        let read = caught(|| self.rows_of(&message, data_body))?;
+        Ok(read.map_err(no_rows)?.map(|rows| (rows, app_metadata)))
+    }
+
+    /// What a message that was checked says: a schema, values of a dictionary, or rows.
+    fn rows_of(
+        &mut self,
+        message: &Message<'_>,
+        body: Bytes,
+    ) -> Result<Option<RecordBatch>, ArrowError> {
+        let version = message.version();
+        if let Some(schema) = message.header_as_schema() {
+            self.schema = Some(Arc::new(fb_to_schema(schema)));
+            self.dictionaries.clear();
+            return Ok(None);
+        }
+        if message.header_type() == MessageHeader::NONE {
+            return Ok(None);
+        }
+        let Some(schema) = &self.schema else {
+            return Err(ArrowError::IpcError("they come before their schema".to_owned()));
+        };
+        if let Some(values) = message.header_as_dictionary_batch() {
+            let body = aligned(body);
+            read_dictionary(&body, values, schema, &mut self.dictionaries, &version)?;
+            return Ok(None);
+        }
+        let Some(rows) = message.header_as_record_batch() else {
+            let name = message.header_type().variant_name().unwrap_or("of no kind");
+            return Err(ArrowError::IpcError(format!("a message that is {name}")));
+        };
+        let (body, schema) = (aligned(body), Arc::clone(schema));
+        read_record_batch(&body, rows, schema, &self.dictionaries, None, &version).map(Some)
+    }
+}
+
+/// The bytes of a message's body, where Arrow's buffers may begin. They are copied where they are
+/// not so already.
+fn aligned(body: Bytes) -> Buffer {
+    match (body.as_ptr() as usize).is_multiple_of(ALIGN) {
+        true => Buffer::from(body),
+        false => Buffer::from(body.as_ref()),
+    }
 }
 
 /// The rows of an IPC stream of one batch.
@@ -120,14 +165,6 @@ fn check_stream(mut bytes: &[u8]) -> Result<(), Status> {
         check_message(&message, body)?;
         bytes = rest;
     }
-}
-
-/// Checks a message of Flight.
-fn check(header: &[u8], body: &[u8]) -> Result<(), Status> {
-    if header.is_empty() {
-        return Ok(());
-    }
-    check_message(&message(header)?, body)
 }
 
 fn message(header: &[u8]) -> Result<Message<'_>, Status> {

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, NullArray, StringArray};
+use arrow::array::{ArrayRef, DictionaryArray, Int64Array, NullArray, StringArray};
+use arrow::datatypes::Int32Type;
 use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow_flight::encode::FlightDataEncoderBuilder;
+use futures::{TryStreamExt, stream};
 use tonic::Code;
 
 use super::*;
@@ -114,6 +116,29 @@ async fn lengths_that_do_not_fit_are_an_error_of_their_message() {
     let rows = stream::iter([Ok(many)]);
     let many = FlightDataEncoderBuilder::new().build(rows).try_collect().await.unwrap();
     assert!(read(many).await.unwrap_err().message().contains("65537 rows in 0 bytes"));
+}
+
+/// Rows before their schema, dictionaries and all, and messages of no kind that has rows.
+#[tokio::test]
+async fn messages_are_read_in_the_order_of_a_stream() {
+    let keys = ["a", "b", "a", "c"].into_iter().collect::<DictionaryArray<Int32Type>>();
+    let rows = RecordBatch::try_from_iter([("k", Arc::new(keys) as ArrayRef)]).unwrap();
+    let encoder = FlightDataEncoderBuilder::new()
+        .with_dictionary_handling(arrow_flight::encode::DictionaryHandling::Resend);
+    let encoder = encoder.build(stream::iter([Ok(rows.clone()), Ok(rows.clone())]));
+    let messages: Vec<FlightData> = encoder.try_collect().await.unwrap();
+    assert_eq!(read(messages.clone()).await.unwrap(), [rows.clone(), rows]);
+    for behind in 1..messages.len() {
+        let error = read(messages[behind..].to_vec()).await.unwrap_err();
+        assert!(error.message().contains("before their schema"), "{behind}: {error}");
+    }
+    // Nothing is read behind an error, as of a stream that was cut.
+    let torn = [messages[1].clone()].into_iter().chain(messages).map(Ok);
+    let read: Vec<_> = batches(stream::iter(torn)).collect().await;
+    assert!(matches!(&read[..], [Err(_)]), "{read:?}");
+    let broken = || Err(FlightError::DecodeError("again".to_owned()));
+    let read: Vec<_> = batches(stream::repeat_with(broken)).collect().await;
+    assert!(matches!(&read[..], [Err(_)]), "{read:?}");
 }
 
 /// What the reader panics at says so, and the stream has ended.
