@@ -17,7 +17,8 @@ use prost::bytes::Bytes;
 use tonic::Status;
 
 use super::outgoing::Form;
-use super::ticket::Bound;
+use super::seal::digest;
+use super::ticket::{Bound, Parameters};
 use crate::query::Plans;
 
 /// Schemas that are kept.
@@ -34,7 +35,7 @@ pub(super) struct Kept {
     pub plans: Plans,
     schemas: Bounded<(usize, Form), (SchemaRef, Sent)>,
     /// By what handles and tickets hold of them.
-    parameters: Bounded<Bytes, RecordBatch>,
+    parameters: Bounded<Parameters, RecordBatch>,
 }
 
 /// A map that is emptied when it is full: what is asked for again comes back.
@@ -74,6 +75,8 @@ pub(super) struct Sent {
     pub bytes: Bytes,
     /// The same as the first message of a stream.
     pub message: FlightData,
+    /// The digest of `bytes`.
+    pub digest: Bytes,
 }
 
 impl Sent {
@@ -83,7 +86,8 @@ impl Sent {
         // In a stream the message goes without its mark and its length.
         let message =
             FlightData { data_header: bytes.slice(IPC_PREFIX..), ..FlightData::default() };
-        Ok(Sent { schema, bytes, message })
+        let digest = digest(&bytes);
+        Ok(Sent { schema, bytes, message, digest })
     }
 }
 

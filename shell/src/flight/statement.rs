@@ -31,7 +31,7 @@ use super::kept::{Sent, ipc};
 use super::outgoing::{Endpoints, Form, keeps_promise};
 use super::running::Rows;
 use super::session::FlightSession;
-use super::ticket::{Bound, Promise, Query, Ticket, write_rows};
+use super::ticket::{Bound, Promise, Query, Ticket, Told, write_rows};
 use crate::query::{
     self, Description, Outcome, OutcomeKind, QueryError, Statement, applied_count, count_schema,
     fit, split,
@@ -112,7 +112,8 @@ pub(super) async fn plan(
         match short.rows_schema() {
             Some(schema) if short.takes(rows.as_ref()) => {
                 let sent = session.kept.sent(form, schema)?;
-                let tickets = vec![Ticket::query(bound, sent.bytes.clone(), form)?];
+                let told = Told::Digest(sent.digest.clone());
+                let tickets = vec![Ticket::query(bound, told, form)?];
                 return Ok(Planned { sent, tickets, written: None });
             }
             Some(_) => {}
@@ -142,7 +143,7 @@ pub(super) async fn plan(
     check_bound(prepared.statement(), rows.as_ref())?;
     let sent = session.kept.sent(form, &description.schema)?;
     let parts = parts(session, &description, &bound, endpoints).await?;
-    let ticket = Ticket::query(bound, sent.bytes.clone(), form)?;
+    let ticket = Ticket::query(bound, Told::Schema(sent.bytes.clone()), form)?;
     let tickets = if parts > 1 { ticket.parts(parts) } else { vec![ticket] };
     Ok(Planned { sent, tickets, written: None })
 }
@@ -191,6 +192,8 @@ pub(super) struct Repeated {
     /// The schema of the rows of each execution: those of a query, the answer of a write with IF,
     /// the count of another write.
     pub sent: Sent,
+    /// Whether it is a query by the key of a row, as far as is known before it runs.
+    pub is_of_a_row: bool,
 }
 
 /// Errors: INVALID_ARGUMENT for a statement that neither reads nor writes rows.
@@ -210,7 +213,8 @@ pub(super) async fn repeated(
             "an exchange executes a query or a write: send this statement by GetFlightInfo or DoPut",
         ));
     };
-    Ok(Repeated { bound, form, sent })
+    let is_of_a_row = session.query.is_of_a_row(&prepared);
+    Ok(Repeated { bound, form, sent, is_of_a_row })
 }
 
 /// Executes a statement with these rows of parameters. What it gives leaves under the schema that
@@ -222,7 +226,7 @@ pub(super) async fn execute(
     repeated: &Repeated,
     rows: RecordBatch,
 ) -> Result<Rows, Status> {
-    let Repeated { bound, form, sent } = repeated;
+    let Repeated { bound, form, sent, .. } = repeated;
     // Looked up each time: what an idle stream would keep has no bound.
     let prepared = prepared(session, bound)?;
     let rows = fitting(session, &prepared, rows).await?;
@@ -235,6 +239,38 @@ pub(super) async fn execute(
         return Err(has_changed());
     }
     sent_rows(outcome, *form, Arc::clone(&sent.schema))
+}
+
+/// Executes a query by the key of a row for each of these batches, of a row of parameters each, at
+/// once: what each gives, in their order, under the schema that was sent. `None` means that nothing
+/// was done, and that each wants [`execute`].
+pub(super) async fn execute_rows(
+    session: &FlightSession,
+    repeated: &Repeated,
+    all: &[RecordBatch],
+) -> Option<Vec<Result<RecordBatch, Status>>> {
+    let Repeated { bound, form, sent, .. } = repeated;
+    let prepared = prepared(session, bound).ok()?;
+    let made = session.query.made(&prepared);
+    let schema = made.short()?.rows_schema()?;
+    let found = session.kept.sent(*form, schema).ok()?.schema;
+    if !Arc::ptr_eq(&found, &sent.schema) && !keeps_promise(&sent.schema, &found) {
+        return None;
+    }
+    let wanted = session.query.parameters_of(&prepared).await.ok()?;
+    let fitting: Vec<_> =
+        all.iter().map(|rows| fit(rows, &wanted)).collect::<Result<_, _>>().ok()?;
+    match session.query.run_rows_prepared(&prepared, &fitting).await {
+        Ok(None) => None,
+        Ok(Some(found)) => {
+            let row = |row: Result<RecordBatch, QueryError>| {
+                let row = row.map_err(|error| status(&error))?;
+                form.batch(&row, &sent.schema).map_err(unsendable)
+            };
+            Some(found.into_iter().map(row).collect())
+        }
+        Err(error) => Some(all.iter().map(|_| Err(status(&error))).collect()),
+    }
 }
 
 fn done(outcome: Outcome) -> Result<Planned, Status> {
@@ -424,9 +460,10 @@ pub(super) async fn redeem(session: &FlightSession, query: Query) -> Result<(Sen
     };
     let outcome = outcome.map_err(text)?;
     let sent = session.kept.sent(form, &outcome.schema)?;
-    let promised = match sent.bytes == schema {
-        true => sent,
-        false => Sent::of(promised(&schema, &sent.schema)?)?,
+    let promised = match schema {
+        Some(Told::Schema(told)) if told != sent.bytes => Sent::of(promised(&told, &sent.schema)?)?,
+        Some(Told::Digest(told)) if told != sent.digest => return Err(has_changed()),
+        _ => sent,
     };
     let rows = sent_rows(outcome, form, Arc::clone(&promised.schema))?;
     Ok((promised, rows))
@@ -435,14 +472,16 @@ pub(super) async fn redeem(session: &FlightSession, query: Query) -> Result<(Sen
 /// The rows of an outcome under the schema that its client was told.
 fn sent_rows(outcome: Outcome, form: Form, told: SchemaRef) -> Result<Rows, Status> {
     let (_, rows) = rows_of(outcome)?;
-    let rows = rows.map(move |batch| {
-        form.batch(&batch?, &told).map_err(|error| match error {
-            // A value that the type which is sent does not hold.
-            ArrowError::CastError(text) => invalid(text),
-            other => Status::internal(other.to_string()),
-        })
-    });
+    let rows = rows.map(move |batch| form.batch(&batch?, &told).map_err(unsendable));
     Ok(rows.boxed())
+}
+
+fn unsendable(error: ArrowError) -> Status {
+    match error {
+        // A value that the type which is sent does not hold.
+        ArrowError::CastError(text) => invalid(text),
+        other => Status::internal(other.to_string()),
+    }
 }
 
 /// The schema that a client was told, if rows of `found` can be sent under it.

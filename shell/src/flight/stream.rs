@@ -48,6 +48,9 @@ pub(super) fn encode(sent: Sent, rows: Rows, mut encoder: Encoder) -> Response<D
 
 /// A batch in pieces of about [`MESSAGE_BYTES`].
 pub(super) fn pieces(batch: &RecordBatch) -> Vec<RecordBatch> {
+    if batch.num_rows() <= 1 {
+        return vec![batch.clone()];
+    }
     let bytes: usize = batch.columns().iter().map(column_bytes).sum();
     let count = bytes.div_ceil(MESSAGE_BYTES).clamp(1, batch.num_rows().max(1));
     if count == 1 {

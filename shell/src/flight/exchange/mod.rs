@@ -7,7 +7,8 @@
 //! An execution that fails is told so, and the next ones run.
 //!
 //! Invariant: at most [`AT_ONCE`] executions run at once, and results are pulled as fast as the
-//! client reads. What the client sends beyond that waits in its connection.
+//! client reads. What the client sends beyond that waits in its connection. Executions of a query
+//! by the key of a row, which may have come together, run together; each is answered for itself.
 //!
 //! `answer` says what a message holds beside rows, `together` lets answers leave at once that come
 //! at once, `client` is the other end.
@@ -23,6 +24,7 @@ use arrow_flight::FlightData;
 use arrow_flight::error::FlightError;
 use arrow_flight::sql::{Any, CommandPreparedStatementQuery, CommandPreparedStatementUpdate};
 use futures::future::Either;
+use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream};
 use prost::Message;
 use prost::bytes::Bytes;
@@ -79,15 +81,11 @@ pub(super) async fn exchange(
     let statement = state.planning().run(size, work).await?;
     let schema = statement.sent.message.clone();
     let exchange = Arc::new(Exchange { state, session, statement, size });
-    let parts = parameters(first, data)
-        .map(move |parameters| {
-            // What cannot be read ends the stream, behind the answers to what came before.
-            let exchange = Arc::clone(&exchange);
-            async move { Ok::<_, Status>(exchange.answer(parameters?).await) }.boxed()
-        })
-        .buffered(AT_ONCE)
-        .try_flatten()
-        .boxed();
+    let parameters = parameters(first, data);
+    let parts = match exchange.statement.is_of_a_row {
+        true => exchange.answers_of_rows(parameters),
+        false => exchange.answers(parameters),
+    };
     let messages = Together::new(parts)
         .map(move |part| messages(part?, &mut encoder))
         .map_ok(|messages| stream::iter(messages).map(Ok))
@@ -143,7 +141,68 @@ struct Answering {
     next: Option<Result<RecordBatch, Status>>,
 }
 
+/// What answers executions, in their order. What cannot be read ends it, behind the answers to what
+/// came before.
+type Parts = BoxStream<'static, Result<Part, Status>>;
+
 impl Exchange {
+    /// Answers executions one by one, of which several run at once.
+    fn answers(
+        self: Arc<Self>,
+        all: impl Stream<Item = Result<Parameters, Status>> + Send + 'static,
+    ) -> Parts {
+        let one = move |parameters| {
+            let own = Arc::clone(&self);
+            async move { Ok::<_, Status>(own.answer(parameters?).await) }.boxed()
+        };
+        all.map(one).buffered(AT_ONCE).try_flatten().boxed()
+    }
+
+    /// Answers executions of a query by the key of a row. Those that came together run together.
+    fn answers_of_rows(
+        self: Arc<Self>,
+        all: impl Stream<Item = Result<Parameters, Status>> + Send + 'static,
+    ) -> Parts {
+        let some = move |came: Vec<Result<Parameters, Status>>| {
+            let own = Arc::clone(&self);
+            async move { own.answer_together(came).await }.boxed()
+        };
+        // While some run, others come.
+        let some = all.ready_chunks(AT_ONCE / 2).map(some).buffered(2);
+        some.flatten().boxed()
+    }
+
+    /// What answers executions that came together.
+    async fn answer_together(self: Arc<Self>, came: Vec<Result<Parameters, Status>>) -> Parts {
+        let (mut all, mut tags, mut end) = (Vec::new(), Vec::new(), None);
+        for parameters in came {
+            match parameters {
+                Ok(Parameters { rows, tag }) => {
+                    all.push(rows);
+                    tags.push(tag);
+                }
+                Err(status) => {
+                    end = Some(status);
+                    break;
+                }
+            }
+        }
+        let (own, rows) = (Arc::clone(&self), all.clone());
+        let work =
+            async move { Ok(statement::execute_rows(&own.session, &own.statement, &rows).await) };
+        let found = match self.state.planning().run(self.size, work).await {
+            Ok(Some(found)) => found,
+            Ok(None) => {
+                let all = all.into_iter().zip(tags).map(|(rows, tag)| Ok(Parameters { rows, tag }));
+                return self.answers(stream::iter(all.chain(end.map(Err))));
+            }
+            Err(status) => vec![Err(status); all.len()],
+        };
+        let part = |(tag, rows)| Ok(Part { tag, rows, is_last: true });
+        let parts: Vec<_> = tags.into_iter().zip(found).map(part).chain(end.map(Err)).collect();
+        stream::iter(parts).boxed()
+    }
+
     /// What answers one execution. When it is there the execution runs, and its first rows have
     /// come. An execution that fails has a part that says so.
     async fn answer(

@@ -32,7 +32,7 @@ use super::{World, descriptor, in_world, input};
 use crate::cluster::wire::{DecideRequest, DefineRequest, ReadRequest, WriteRequest};
 use crate::flight::outgoing::Form;
 use crate::flight::session::option::{OptionValue, SessionOptionValue, SetSessionOptionsRequest};
-use crate::flight::ticket::{Bound, Promise, Ticket, write_rows};
+use crate::flight::ticket::{Bound, Promise, Ticket, Told, write_rows};
 use crate::remote::wire::NAMES;
 
 const STATEMENTS: [&str; 16] = [
@@ -262,10 +262,13 @@ fn actions(info: FlightInfo) -> Vec<Vec<u8>> {
 
 /// Contents of tickets and handles, and forged ones.
 pub(crate) fn carried() -> Vec<Vec<u8>> {
-    let bound = |text: &str, rows: Option<&RecordBatch>| Bound {
-        text: text.to_owned(),
-        keyspace: "default".to_owned(),
-        parameters: rows.map(|rows| write_rows(rows).expect("rows")),
+    let bound = |text: &str, rows: Option<&RecordBatch>| {
+        let keyspace = "default".to_owned();
+        let bound = Bound { text: text.to_owned(), keyspace, parameters: None };
+        match rows {
+            Some(rows) => bound.with_rows(rows).expect("rows"),
+            None => bound,
+        }
     };
     let reads = bound("SELECT v FROM t WHERE pk = ?", Some(&parameters()));
     let writes = bound("INSERT INTO t (pk, ck, v, note) VALUES (?, ?, ?, ?)", Some(&rows()));
@@ -276,11 +279,13 @@ pub(crate) fn carried() -> Vec<Vec<u8>> {
         *seal.last_mut().expect("bytes") ^= 1;
         (info.schema, seal)
     });
-    let query = |bound| Ticket::query(bound, schema.clone(), Form::default()).expect("randomness");
+    let ticket = |bound, told| Ticket::query(bound, told, Form::default()).expect("randomness");
+    let query = |bound| ticket(bound, Told::Schema(schema.clone()));
     let all = query(bound("SELECT * FROM t", None));
     let mut seeds = vec![[&[0], whole.as_slice()].concat()];
     let tickets = [
         query(reads.clone()),
+        ticket(reads.clone(), Told::Digest(Bytes::from_static(&[7; 16]))),
         all.clone().parts(2).remove(1),
         all,
         Ticket::done(Promise::Count(3)),

@@ -21,6 +21,8 @@ use super::error::invalid;
 
 /// Bytes of a keyed hash, of its key, and of a digest.
 const HASH_BYTES: usize = 32;
+/// Bytes of what tells contents apart: who may choose contents finds no two that look alike.
+const DIGEST_BYTES: usize = 16;
 const VERSION: u8 = 1;
 /// Bytes before the content.
 const HEAD_BYTES: usize = 11;
@@ -208,6 +210,11 @@ impl Kept {
 /// Stands for texts without giving them away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark(blake3::Hash);
+
+/// What tells contents apart that are sealed.
+pub(super) fn digest(content: &[u8]) -> Bytes {
+    Bytes::copy_from_slice(&blake3::hash(content).as_bytes()[..DIGEST_BYTES])
+}
 
 /// Bytes that nobody can guess.
 ///

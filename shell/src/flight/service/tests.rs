@@ -12,6 +12,7 @@ use crate::flight::connections::{Connection, Link};
 use crate::flight::outgoing::{Compression, Endpoints, Form, OPTIONS};
 use crate::flight::session::option::{ErrorValue, OptionValue, SessionOptionValue};
 use crate::flight::session::tests::database_by;
+use crate::flight::ticket::Told;
 use crate::memory::MemoryWishes;
 
 /// How long a ticket holds.
@@ -39,7 +40,7 @@ async fn advertised_as(
 
 fn query() -> Sealed {
     let bound = Bound { text: "SELECT 1".into(), keyspace: "default".into(), parameters: None };
-    Sealed::query(bound, Bytes::new(), Form::default()).unwrap()
+    Sealed::query(bound, Told::Schema(Bytes::new()), Form::default()).unwrap()
 }
 
 fn id_of(ticket: &Sealed) -> Bytes {

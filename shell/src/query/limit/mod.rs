@@ -6,4 +6,5 @@ mod tombstones;
 mod warnings;
 
 pub use result::ResultLimits;
+pub use tombstones::warn_of_tombstones;
 pub use warnings::{Warning, Warnings};

@@ -14,9 +14,11 @@
 //! of any session, makes a new catalog, and with it everything is made anew. A plan that reads more
 //! than tables of the engine is not kept: what such tables hold may belong to the plan.
 //!
-//! `plans` bounds what is kept for texts, `session` runs.
+//! `plans` bounds what is kept for texts, `session` runs, `rows` runs a query by the key of a row
+//! for many keys.
 
 mod plans;
+mod rows;
 mod session;
 
 use std::sync::{Arc, OnceLock, RwLock};

@@ -60,9 +60,9 @@ impl Member {
         Member { number, said, ..Member::new(&self.name, caller, self.started_ns) }
     }
 
-    /// A statement begins.
-    pub(super) fn begin(&self, now_ns: u64) {
-        self.statements.fetch_add(1, Ordering::Relaxed);
+    /// A statement begins, so many times.
+    pub(super) fn begin(&self, now_ns: u64, count: u64) {
+        self.statements.fetch_add(count, Ordering::Relaxed);
         self.last_ns.store(now_ns, Ordering::Relaxed);
     }
 

@@ -37,11 +37,20 @@ impl Session {
 
     /// A statement begins; `None` within another one.
     pub(in crate::query) fn begin(&self, shown: impl FnOnce() -> Arc<Shown>) -> Option<Running> {
+        self.begin_many(shown, 1)
+    }
+
+    /// As [`Session::begin`], of a statement that runs so many times at once.
+    pub(in crate::query) fn begin_many(
+        &self,
+        shown: impl FnOnce() -> Arc<Shown>,
+        count: u64,
+    ) -> Option<Running> {
         if is_within() {
             return None;
         }
         let now_ns = self.database.clock().monotonic_ns();
-        self.member.begin(now_ns);
+        self.member.begin(now_ns, count);
         Some(Running::new(self.options.roster.begin(shown(), &self.member, now_ns)))
     }
 

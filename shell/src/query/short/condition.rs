@@ -87,6 +87,12 @@ impl Conditions {
         Some((partition, clustering))
     }
 
+    /// Whether they are equations of the whole key of a row.
+    pub fn name_a_row(&self, table: &TableSchema) -> bool {
+        let clustering = self.exact.as_ref().map(|exact| exact.clustering.len());
+        clustering == Some(table.clustering_key_ids().len())
+    }
+
     /// The conditions as the planner would hand them to a scan.
     pub fn filters(&self, table: &TableSchema, values: &[ScalarValue]) -> Option<Vec<Expr>> {
         let filter = |(id, operator, operand): &(ColumnId, Operator, Operand)| {

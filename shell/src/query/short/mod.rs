@@ -48,7 +48,8 @@ use tidegate_engine::{
 };
 
 use self::batch::Batch;
-use self::lookup::{RunContext, want};
+pub(super) use self::lookup::RunContext;
+use self::lookup::want;
 use self::one_write::OneWrite;
 use self::select::Select;
 use self::shape::Shape;
@@ -161,6 +162,34 @@ impl Short {
             Kind::Select(select) => select.command(values, past_cache),
             Kind::Write(_) | Kind::Batch(_) => None,
         }
+    }
+
+    /// Whether it gives one row at most, whatever the values are: a query by the key of a row.
+    pub(super) fn is_of_a_row(&self) -> bool {
+        match &self.kind {
+            Kind::Select(select) => select.is_of_a_row(),
+            Kind::Write(_) | Kind::Batch(_) => false,
+        }
+    }
+
+    /// Runs such a query at once for each of these batches, of a row of parameters each, and gives
+    /// what each gives. `None` means that nothing was done and that each has to be run by itself.
+    pub(super) async fn run_rows(
+        &self,
+        database: &Database,
+        all: &[RecordBatch],
+        context: &RunContext<'_>,
+    ) -> Result<Option<Vec<Result<RecordBatch>>>> {
+        let Kind::Select(select) = &self.kind else { return Ok(None) };
+        let count = self.parameters.fields().len();
+        let mut rows = Vec::with_capacity(all.len());
+        for batch in all {
+            if batch.num_rows() != 1 || batch.num_columns() != count {
+                return Ok(None);
+            }
+            rows.push(row_of(batch, 0)?);
+        }
+        select.run_rows(database, &rows, context).await
     }
 
     /// What is done, for EXPLAIN.

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType as ArrowType, SchemaRef as ArrowSchemaRef};
 use datafusion::common::ScalarValue;
 use futures::StreamExt;
-use tidegate_engine::batch::read_schema;
+use tidegate_engine::batch::{columns_of, read_schema};
 use tidegate_engine::mutation::{ClusteringRange, Direction, Slice};
 use tidegate_engine::{
-    ClusteringOrder, ColumnId, DataType, Database, Partitions, ReadCommand, SchemaRef, Terms,
+    ClusteringOrder, ColumnId, DataType, Database, Partitions, ReadCommand, RowKey, RowValues,
+    SchemaRef, Terms,
 };
 
 use super::condition::Conditions;
@@ -17,7 +19,7 @@ use super::selected::Selected;
 use super::shape::{Operand, SelectShape};
 use super::together;
 use crate::query::error::Result;
-use crate::query::outcome::Outcome;
+use crate::query::outcome::{Outcome, batch};
 use crate::query::scan::pushdown::{Access, Keys, decide_for, is_ordered_alike};
 use crate::query::watch;
 
@@ -102,6 +104,74 @@ impl Select {
             form(batch?)
         });
         Ok(Some(Outcome::rows(Arc::clone(self.schema()), batches.boxed())))
+    }
+
+    /// Whether it gives one row at most, whatever the values are: it names the key of a row.
+    pub fn is_of_a_row(&self) -> bool {
+        self.whose == Keys::Own && self.order.is_empty() && self.conditions.name_a_row(&self.table)
+    }
+
+    /// Reads for several rows of parameters at once, and gives what each of them gives, where that
+    /// is a row at most; `None` where the planner has to look at the values.
+    pub async fn run_rows(
+        &self,
+        database: &Database,
+        rows: &[Vec<ScalarValue>],
+        context: &RunContext<'_>,
+    ) -> Result<Option<Vec<Result<RecordBatch>>>> {
+        let _turn = context.memory.turn().await?;
+        // Look-ups give values without stamps, of the rows of this node.
+        if self.selected.stamps.is_empty() && !context.past_cache && database.ring().is_none() {
+            let Some(keys) = rows.iter().map(|values| self.row_key(values)).collect() else {
+                return Ok(None);
+            };
+            // An error may be that of one row. Each read says its own.
+            if let Ok(found) = database.under(context.terms).get_many(&self.table, keys).await {
+                return self.batches_of(found).map(Some);
+            }
+        }
+        let Terms { deadline, level } = context.terms;
+        let command = |values: &Vec<ScalarValue>| {
+            let command = self.exact_command(values, context.past_cache)?;
+            Some(ReadCommand { deadline, level, ..command })
+        };
+        let Some(commands) = rows.iter().map(command).collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
+        // All are asked for before one is waited for.
+        let read = |command| context.read(ONE_READ, database, command);
+        let reads: Vec<_> = commands.into_iter().map(read).collect();
+        let form = self.selected.form();
+        let mut found = Vec::with_capacity(reads.len());
+        for read in reads {
+            let row = together::row(read).await;
+            found.push(row.and_then(|row| match row {
+                Some(row) => form(row),
+                None => Ok(RecordBatch::new_empty(Arc::clone(self.schema()))),
+            }));
+        }
+        Ok(Some(found))
+    }
+
+    /// The key of the row that it reads; `None` where the planner has to look at the values.
+    fn row_key(&self, values: &[ScalarValue]) -> Option<RowKey> {
+        let key = self.conditions.key(&self.table, values)?;
+        self.row_limit(values)?;
+        Some(key.into())
+    }
+
+    /// The columns of each row, of those that are not there a batch without rows.
+    fn batches_of(&self, found: Vec<Option<RowValues>>) -> Result<Vec<Result<RecordBatch>>> {
+        let counts: Vec<usize> = found.iter().map(|row| usize::from(row.is_some())).collect();
+        let there: Vec<_> = found.into_iter().filter(Option::is_some).collect();
+        let columns = columns_of(&self.table, &self.selected.columns, &there)?;
+        let all = batch(Arc::clone(self.schema()), columns)?;
+        let mut next = 0;
+        let one = |rows: &usize| {
+            next += rows;
+            Ok(all.slice(next - rows, *rows))
+        };
+        Ok(counts.iter().map(one).collect())
     }
 
     /// What the engine is asked for.

@@ -39,6 +39,15 @@ pub fn read<R: Fn(&Database, ReadCommand) -> BatchStream + Send + 'static>(
     gathered(batches.map(|batch| batch.map_err(QueryError::from)).boxed(), Arc::clone(schema))
 }
 
+/// The row of a read that gives one at most, as a batch.
+pub async fn row(mut read: BatchStream) -> Result<Option<RecordBatch>> {
+    let mut found = None;
+    while let Some(batch) = read.next().await {
+        found = Some(batch?);
+    }
+    Ok(found)
+}
+
 /// The same rows in fewer batches.
 fn gathered(
     batches: BoxStream<'static, Result<RecordBatch>>,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Int32Array, RecordBatch, StringArray};
+use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 
@@ -443,4 +444,92 @@ async fn the_parts_of_a_query_are_its_rows_once_and_other_queries_have_none() {
         assert_eq!(refused.message, "the query has no parts", "{text}");
     }
     assert_eq!(world.column("SELECT count(*) FROM t").await, ["60"]);
+}
+
+/// Each of them, those that are not there among them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_that_are_read_together_are_those_that_each_reads_by_itself() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k int, c text, v int, w int STATIC, PRIMARY KEY (k, c))").await;
+    world.run("CREATE TABLE s (k int PRIMARY KEY, v int)").await;
+    // A partition of nothing but its static row.
+    world.run("INSERT INTO t (k, w) VALUES (-7, 1)").await;
+    for k in 0..4 {
+        world
+            .run(&format!("INSERT INTO t (k, c, v) VALUES ({k}, 'a', {k}), ({k}, 'b', NULL)"))
+            .await;
+        world.run(&format!("INSERT INTO t (k, w) VALUES ({k}, 10 + {k})")).await;
+        world.run(&format!("INSERT INTO s (k, v) VALUES ({k}, {k})")).await;
+    }
+    let texts = |text: &str| Arc::new(StringArray::from(vec![text])) as ArrayRef;
+    let of_t = |k: i32, c: &str| rows(vec![ints(&[Some(k)]), texts(c)]);
+    let of_t = [of_t(3, "a"), of_t(1, "b"), of_t(3, "a"), of_t(1, "c"), of_t(-7, "a")];
+    let of_s: Vec<_> = [2, 9, 0].map(|k| rows(vec![ints(&[Some(k)])])).into();
+    let session = &world.session;
+    for (text, all) in [
+        ("SELECT v, k FROM t WHERE k = ? AND c = ?", &of_t[..]),
+        ("SELECT c, writetime(v) FROM t WHERE k = ? AND c = ?", &of_t),
+        ("SELECT * FROM t WHERE k = ? AND c = ? LIMIT 1", &of_t),
+        ("SELECT w, c FROM t WHERE k = ? AND c = ?", &of_t),
+        ("SELECT v FROM s WHERE k = ?", &of_s),
+        ("SELECT v FROM t WHERE c = 'a' AND k = ?", &of_s),
+    ] {
+        let prepared = prepare(session, text);
+        assert!(session.is_of_a_row(&prepared), "{text}");
+        let found = session.run_rows_prepared(&prepared, all).await.unwrap().unwrap();
+        assert_eq!(found.len(), all.len());
+        for (bound, found) in all.iter().zip(found) {
+            let outcome = session.run_prepared(&prepared, Some(bound)).await.unwrap();
+            let schema = Arc::clone(&outcome.schema);
+            let wanted = concat_batches(&schema, &outcome.collect().await.unwrap()).unwrap();
+            assert_eq!(found.unwrap(), wanted, "{text} with {bound:?}");
+        }
+        assert!(session.options.roster.statements().is_empty(), "{text}");
+    }
+}
+
+/// Statements of another kind, and parameters that are no plain key, are run one by one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_reads_more_than_a_row_or_is_watched_is_not_read_together() {
+    let world = World::new().await;
+    world.run("CREATE TABLE t (k int, c text, v int, PRIMARY KEY (k, c))").await;
+    world.run("CREATE TABLE s (k int PRIMARY KEY, v int)").await;
+    world.run("INSERT INTO s (k, v) VALUES (0, 0), (1, 1)").await;
+    let session = &world.session;
+    let one = |column: ArrayRef| rows(vec![column]);
+    let all = [one(ints(&[Some(1)])), one(ints(&[Some(0)]))];
+    for text in [
+        "SELECT v FROM t WHERE k = ?",
+        "SELECT v FROM t WHERE k = ? ORDER BY c DESC LIMIT 1",
+        "SELECT v + 1 FROM s WHERE k = ?",
+        "INSERT INTO s (k) VALUES (?)",
+        "DELETE FROM s WHERE k = ?",
+    ] {
+        let prepared = prepare(session, text);
+        assert!(!session.is_of_a_row(&prepared), "{text}");
+        let ran = session.run_rows_prepared(&prepared, &all).await.unwrap();
+        assert!(ran.is_none(), "{text}");
+    }
+    let of_s = prepare(session, "SELECT v FROM s WHERE k = ?");
+    let text = Arc::new(StringArray::from(vec!["1"])) as ArrayRef;
+    for odd in [one(ints(&[None])), one(ints(&[Some(1), Some(2)])), one(text), one(ints(&[]))] {
+        let all = [one(ints(&[Some(1)])), odd];
+        let ran = session.run_rows_prepared(&of_s, &all).await.unwrap();
+        assert!(ran.is_none(), "{:?}", all[1]);
+    }
+    assert!(session.run_rows_prepared(&of_s, &[]).await.unwrap().is_none());
+    session.execute("SET tidegate.slow_query_ms = 1000").await.unwrap();
+    assert!(session.run_rows_prepared(&of_s, &all).await.unwrap().is_none(), "it is watched");
+    session.execute("SET tidegate.slow_query_ms = 0").await.unwrap();
+    let timed = prepare(session, "SELECT v FROM s WHERE k = ? USING TIMEOUT 5s");
+    assert!(session.run_rows_prepared(&timed, &all).await.unwrap().is_none(), "it has terms");
+
+    // The limits of a result are those of each.
+    session.execute("SET tidegate.result_max_bytes = 3").await.unwrap();
+    let over = session.run_rows_prepared(&of_s, &all).await.unwrap().unwrap().remove(0);
+    assert!(over.unwrap_err().message.contains("3 is most"));
+    world.run("CREATE ROLE ann WITH LOGIN = true").await;
+    let ann = session.apart("default", "ann").of_caller(Caller::Role("ann".into()));
+    let refused = ann.run_rows_prepared(&of_s, &all).await.unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Denied);
 }

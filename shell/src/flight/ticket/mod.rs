@@ -3,6 +3,10 @@
 //! Invariant: either holds all that its call needs, keyspace and parameters included, so that any
 //! connection can use it, whatever its own session says. A ticket stands for a query or for a write
 //! that is done: redeeming it changes nothing.
+//!
+//! `row` writes a row of parameters.
+
+mod row;
 
 use arrow::array::RecordBatch;
 use arrow::ipc::writer::StreamWriter;
@@ -11,7 +15,7 @@ use prost::bytes::Bytes;
 use tonic::Status;
 
 use super::error::invalid;
-use super::incoming::read_rows;
+use super::incoming::{caught, no_rows, read_rows};
 use super::outgoing::Form;
 use super::seal::{Purpose, Seal, random};
 use crate::remote::wire::Shape;
@@ -25,20 +29,53 @@ pub(super) struct Bound {
     /// Keyspace of unqualified names.
     #[prost(string, tag = "2")]
     pub keyspace: String,
-    /// Rows of parameters, as an IPC stream.
-    #[prost(bytes = "bytes", optional, tag = "3")]
-    pub parameters: Option<Bytes>,
+    /// Rows of parameters.
+    #[prost(oneof = "Parameters", tags = "3, 4")]
+    pub parameters: Option<Parameters>,
+}
+
+/// Rows of parameters as they are carried.
+#[derive(Clone, PartialEq, Eq, Hash, prost::Oneof)]
+pub(super) enum Parameters {
+    /// An IPC stream.
+    #[prost(bytes = "bytes", tag = "3")]
+    Stream(Bytes),
+    /// One row, see [`row`].
+    #[prost(bytes = "bytes", tag = "4")]
+    Row(Bytes),
+}
+
+impl Parameters {
+    fn of(rows: &RecordBatch) -> Result<Self, Status> {
+        match row::write(rows) {
+            Some(row) => Ok(Parameters::Row(row.into())),
+            None => write_rows(rows).map(Parameters::Stream),
+        }
+    }
+
+    fn rows(&self) -> Result<Option<RecordBatch>, Status> {
+        match self {
+            Parameters::Stream(rows) => read_rows(rows),
+            Parameters::Row(bytes) => caught(|| row::read(bytes))?.map(Some).map_err(no_rows),
+        }
+    }
+
+    /// Bytes that are carried.
+    pub(super) fn len(&self) -> usize {
+        let (Parameters::Stream(bytes) | Parameters::Row(bytes)) = self;
+        bytes.len()
+    }
 }
 
 impl Bound {
     /// The rows of parameters.
     pub(super) fn rows(&self) -> Result<Option<RecordBatch>, Status> {
-        self.parameters.as_ref().map_or(Ok(None), |rows| read_rows(rows))
+        self.parameters.as_ref().map_or(Ok(None), Parameters::rows)
     }
 
     /// The same statement with these rows.
     pub(super) fn with_rows(self, rows: &RecordBatch) -> Result<Self, Status> {
-        Ok(Bound { parameters: Some(write_rows(rows)?), ..self })
+        Ok(Bound { parameters: Some(Parameters::of(rows)?), ..self })
     }
 
     /// The handle of a prepared statement.
@@ -82,9 +119,9 @@ pub(super) enum Promise {
 pub(super) struct Query {
     #[prost(message, required, tag = "1")]
     pub bound: Bound,
-    /// Schema of the rows, as an IPC message.
-    #[prost(bytes = "bytes", tag = "2")]
-    pub schema: Bytes,
+    /// Schema of the rows.
+    #[prost(oneof = "Told", tags = "2, 7")]
+    pub schema: Option<Told>,
     /// How values leave.
     #[prost(message, required, tag = "3")]
     pub form: Form,
@@ -99,13 +136,24 @@ pub(super) struct Query {
     pub parts: u32,
 }
 
+/// What a client was told of the columns.
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(super) enum Told {
+    /// The schema, as an IPC message.
+    #[prost(bytes = "bytes", tag = "2")]
+    Schema(Bytes),
+    /// The digest of that message, where only another catalog makes another of the statement.
+    #[prost(bytes = "bytes", tag = "7")]
+    Digest(Bytes),
+}
+
 impl Ticket {
     /// A ticket of a query.
     ///
     /// Errors: UNAVAILABLE without randomness.
-    pub(super) fn query(bound: Bound, schema: Bytes, form: Form) -> Result<Self, Status> {
+    pub(super) fn query(bound: Bound, schema: Told, form: Form) -> Result<Self, Status> {
         let id = Bytes::copy_from_slice(&random::<16>()?);
-        let query = Query { bound, schema, form, id, shard: None, parts: 0 };
+        let query = Query { bound, schema: Some(schema), form, id, shard: None, parts: 0 };
         Ok(Ticket { promise: Some(Promise::Query(query)) })
     }
 
@@ -180,10 +228,17 @@ mod tests {
         let bound = bound.with_rows(&rows).unwrap();
         assert_eq!(Bound::open(&seal, &bound.close(&seal).unwrap()).unwrap(), bound);
         assert_eq!(bound.rows().unwrap().unwrap(), rows);
+        let one = bound.clone().with_rows(&rows.slice(0, 1)).unwrap();
+        assert_eq!(Bound::open(&seal, &one.close(&seal).unwrap()).unwrap(), one);
+        assert_eq!(one.rows().unwrap().unwrap().columns(), rows.slice(0, 1).columns());
+        let bytes = |bound: &Bound| bound.parameters.as_ref().unwrap().len();
+        assert!(bytes(&one) < 20 && bytes(&bound) > 200, "{} of one row", bytes(&one));
 
-        let query = Ticket::query(bound, Bytes::from_static(b"s"), Form::default()).unwrap();
+        let told = Bytes::from_static(b"s");
+        let query = |told| Ticket::query(bound.clone(), told, Form::default()).unwrap();
         for ticket in [
-            query,
+            query(Told::Schema(told.clone())),
+            query(Told::Digest(told)),
             Ticket::done(Promise::Count(u64::MAX)),
             Ticket::done(Promise::Message(String::new())),
             Ticket::done(Promise::Decided(write_rows(&rows).unwrap())),
@@ -192,7 +247,7 @@ mod tests {
             assert_eq!(Some(promise), ticket.promise);
         }
         let bound = Bound { text: "SELECT * FROM t".into(), ..Bound::default() };
-        let whole = Ticket::query(bound, Bytes::new(), Form::default()).unwrap();
+        let whole = Ticket::query(bound, Told::Schema(Bytes::new()), Form::default()).unwrap();
         let opened = |ticket: Ticket| Ticket::open(&seal, &ticket.close(&seal).unwrap()).unwrap();
         let Promise::Query(query) = opened(whole.clone()) else { panic!("it is one of a query") };
         assert_eq!(query.shard, None);
