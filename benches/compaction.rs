@@ -1,5 +1,5 @@
 //! `cargo bench --bench compaction`: what merging of SSTables costs and what it leaves, how reads
-//! fare beside it, and how a directory of many SSTables or many tables opens.
+//! fare beside it and without a cache, and how a directory of many SSTables or many tables opens.
 //!
 //! Everything but a simulated day goes to a real disk by the public API. Bytes that were written
 //! are counted by the I/O classes; a read's cost is the requests that it made with next to no
@@ -9,6 +9,8 @@
 
 #[path = "compaction/bulk.rs"]
 mod bulk;
+#[path = "compaction/cold.rs"]
+mod cold;
 #[path = "compaction/day.rs"]
 mod day;
 #[path = "compaction/flushes.rs"]
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
     strategies::print(&arguments);
     flushes::print(&arguments);
     tables::print(&arguments);
+    cold::print(&arguments);
     day::print(&arguments);
     load::print(&arguments);
     ExitCode::SUCCESS

@@ -33,6 +33,8 @@ mod ping_pong;
 #[allow(dead_code, reason = "a group uses of the server what it needs")]
 #[path = "doors/server.rs"]
 mod server;
+#[path = "doors/scan.rs"]
+mod scan;
 #[path = "doors/sql.rs"]
 mod sql;
 

@@ -30,6 +30,9 @@ pub struct Answers {
     /// Of an exchange: the schema, then the answer to each execution.
     #[prost(message, repeated, tag = "4")]
     pub exchange: Vec<FlightData>,
+    /// How many times more the last of the rows is sent.
+    #[prost(uint32, tag = "5")]
+    pub more: u32,
 }
 
 /// Messages of an exchange before its first execution: the statement, the schema of parameters.
@@ -65,8 +68,9 @@ impl FlightService for Bare {
     }
 
     async fn do_get(&self, _: Request<Ticket>) -> Answer<Messages<FlightData>> {
-        let rows: Vec<_> = self.0.rows.iter().cloned().map(Ok).collect();
-        Ok(Response::new(stream::iter(rows).boxed()))
+        let Answers { rows, more, .. } = &self.0;
+        let more = stream::iter(rows.last().cloned()).cycle().take(*more as usize);
+        Ok(Response::new(stream::iter(rows.clone()).chain(more).map(Ok).boxed()))
     }
 
     async fn handshake(

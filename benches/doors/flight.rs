@@ -20,23 +20,24 @@ use futures::{StreamExt, TryStreamExt, stream};
 use prost::Message;
 use prost::bytes::Bytes;
 use tidegate::flight::{Exchange, prepare};
-use tidegate::query::{Session, SessionOptions, split};
 use tidegate_engine::clock::Random;
-use tidegate_engine::{Database, Options};
 use tonic::transport::Channel;
 
 use crate::bare::{self, Answers};
 use crate::cassandra::{self, Load};
 use crate::flight_client::batch;
-use crate::frame::table::VALUE_BYTES;
 use crate::frame::{Arguments, Row, Target, median, wall};
+use crate::scan;
 use crate::server::Server;
 
 const CLIENTS: usize = 64;
 /// Executions of one client that are under way in an exchange.
 const IN_FLIGHT: usize = 8;
+/// The rows of three calls an execution.
+const PREPARED: &str = "Flight, prepared, ";
 /// The row of the exchange.
 const EXCHANGE: &str = "Flight, exchange, 64 clients, 8 in flight";
+const IDLE: &str = "idle server, 64 open connections";
 const ROWS_PER_PARTITION: i64 = 100;
 /// Rows of a batch of an ingest.
 const BATCH_ROWS: i64 = 10_000;
@@ -46,18 +47,17 @@ const PARTITION: &str = "SELECT ck FROM rows WHERE pk = ?";
 const CACHED: &str =
     "SELECT CAST(sum(rows) AS BIGINT) FROM system.row_cache WHERE table_name = 'rows'";
 const INSERT: &str = "INSERT INTO rows (pk, ck, v) VALUES (?, ?, ?)";
-const SCAN: &str = "SELECT * FROM rows";
 
 type Raw = FlightServiceClient<Channel>;
-type Client = FlightSqlServiceClient<Channel>;
+pub type Client = FlightSqlServiceClient<Channel>;
 
-async fn raw(address: &str) -> Raw {
+pub async fn raw(address: &str) -> Raw {
     let channel = Channel::from_shared(format!("http://{address}")).unwrap();
     let client = FlightServiceClient::new(channel.tcp_nodelay(true).connect().await.unwrap());
     client.max_decoding_message_size(1 << 30)
 }
 
-async fn client(address: &str) -> Client {
+pub async fn client(address: &str) -> Client {
     FlightSqlServiceClient::new_from_inner(raw(address).await)
 }
 
@@ -107,50 +107,6 @@ async fn executemany(address: &str, count: i64) -> f64 {
     median(figures)
 }
 
-/// Bytes of Arrow a second of a scan as one stream, the better of two.
-async fn scan(address: &str) -> f64 {
-    let mut client = client(address).await;
-    client.set_header("result.endpoints", "one");
-    let mut best: f64 = 0.0;
-    for _ in 0..2 {
-        let start = wall();
-        let info = client.execute(SCAN.to_owned(), None).await.unwrap();
-        let ticket = info.endpoint[0].ticket.clone().unwrap();
-        let mut batches = client.do_get(ticket).await.unwrap();
-        let mut bytes = 0;
-        while let Some(batch) = batches.try_next().await.unwrap() {
-            bytes += arrow_bytes(&batch);
-        }
-        best = best.max(bytes as f64 / (wall() - start).as_secs_f64());
-    }
-    best
-}
-
-/// The same in this process, with the directory of a server that has stopped.
-async fn scan_in_process(directory: &Path) -> f64 {
-    let options = Options { shards: Some(2), ..Options::new(directory) };
-    let database = Database::open(options).await.unwrap();
-    let session = Session::new(database.clone(), SessionOptions::default()).unwrap();
-    let statement = split(SCAN).unwrap().remove(0);
-    let mut best: f64 = 0.0;
-    for _ in 0..2 {
-        let start = wall();
-        let (_, mut batches) = session.run(&statement).await.unwrap().into_rows().unwrap();
-        let mut bytes = 0;
-        while let Some(batch) = batches.next().await {
-            bytes += arrow_bytes(&batch.unwrap());
-        }
-        best = best.max(bytes as f64 / (wall() - start).as_secs_f64());
-    }
-    database.close().await.unwrap();
-    best
-}
-
-/// Bytes of the values of a batch: two numbers, a value and where it ends.
-fn arrow_bytes(batch: &RecordBatch) -> usize {
-    batch.num_rows() * (8 + 8 + VALUE_BYTES + 4)
-}
-
 fn descriptor(handle: Bytes) -> FlightDescriptor {
     let command = CommandPreparedStatementQuery { prepared_statement_handle: handle };
     FlightDescriptor::new_cmd(command.as_any().encode_to_vec())
@@ -175,7 +131,7 @@ async fn execute(client: &mut Raw, handle: &Bytes, (pk, ck): (i64, i64)) -> Answ
     let info: FlightInfo = client.get_flight_info(descriptor(bound)).await.unwrap().into_inner();
     let ticket = info.endpoint[0].ticket.clone().unwrap();
     let rows = client.do_get(ticket).await.unwrap().into_inner().try_collect().await.unwrap();
-    Answers { put, info, rows, exchange: Vec::new() }
+    Answers { put, info, rows, ..Answers::default() }
 }
 
 fn numbers(value: i64) -> ArrayRef {
@@ -274,13 +230,13 @@ async fn bring_in(server: &Server, partitions: i64) {
     assert!(cached >= partitions * ROWS_PER_PARTITION, "{cached} rows are in the cache");
 }
 
-/// How many reads a second an exchange has is the answer.
+/// How many reads a second an exchange has is the answer, where that is wanted.
 async fn print_point_reads(
     arguments: &Arguments,
     server: &Server,
     partitions: i64,
     here: &Path,
-) -> f64 {
+) -> Option<f64> {
     let mut client = raw(&server.address).await;
     let handle = prepare(&mut client, POINT).await.unwrap();
     let mut answers = execute(&mut client, &handle, (1, 1)).await;
@@ -288,20 +244,23 @@ async fn print_point_reads(
     let file = here.join("answers");
     std::fs::write(&file, answers.encode_to_vec()).unwrap();
     let bare = Server::child(&[bare::CHILD, file.to_str().unwrap()]);
-    for clients in [1, CLIENTS] {
+    for clients in [1, CLIENTS].into_iter().filter(|_| arguments.wants(PREPARED)) {
         let calls = arguments.scale(10_000, 100_000) / clients.max(8);
         point_reads(server, clients, calls / 4, partitions).await;
         let (rate, cpu) = point_reads(server, clients, calls, partitions).await;
         let (bare_rate, bare_cpu) = point_reads(&bare, clients, calls, 0).await;
         let is_many = clients > 1;
         let row = |name: &str, unit, figure, baseline, target| {
-            let name = format!("Flight, prepared, {clients} clients{name}");
+            let name = format!("{PREPARED}{clients} clients{name}");
             let baseline = Some(("bare tonic service", baseline));
             let target = if is_many { target } else { Target::None };
             Row { name: &name, unit, figure, baseline, target }.print(arguments);
         };
         row("", "reads/s", rate, bare_rate, Target::RatioAtLeast(0.5));
         row(", server", "CPU us", cpu, bare_cpu, Target::AtMost(120.0));
+    }
+    if !arguments.wants(EXCHANGE) {
+        return None;
     }
     let calls = arguments.scale(100_000, 1_000_000) / CLIENTS;
     exchanges(server, &handle, calls / 4, partitions).await;
@@ -315,7 +274,7 @@ async fn print_point_reads(
         let baseline = Some(("bare tonic stream", baseline));
         Row { name, unit, figure, baseline, target }.print(arguments);
     }
-    rate
+    Some(rate)
 }
 
 /// CPU of a server that nobody asks anything, in percent of a core.
@@ -329,7 +288,7 @@ async fn print_idle(arguments: &Arguments, server: &Server) {
     tokio::time::sleep(Duration::from_secs(arguments.scale(4, 20) as u64)).await;
     let share = (server.cpu() - cpu).as_secs_f64() / (wall() - start).as_secs_f64();
     Row {
-        name: "idle server, 64 open connections",
+        name: IDLE,
         unit: "% of core",
         figure: 100.0 * share,
         baseline: None,
@@ -351,22 +310,25 @@ pub async fn print(arguments: &Arguments) {
     };
     let ingested = ingest(&server.address, count).await;
     per_second("ingest by DoPut, rows of 100 bytes, synced", ingested, 400_000.0);
-    let many = executemany(&server.address, 10_000).await;
-    per_second("executemany, 10,000 rows, synced", many, 100_000.0);
-    bring_in(&server, count / ROWS_PER_PARTITION).await;
-    let partitions = count / ROWS_PER_PARTITION;
-    let exchange = print_point_reads(arguments, &server, partitions, directory.path()).await;
-    print_idle(arguments, &server).await;
-    // Neither scan begins with rows in the cache.
-    server.stop();
-    let server = Server::start(&data);
-    let scanned = scan(&server.address).await / 1e6;
-    server.stop();
-    let in_process = scan_in_process(&data).await / 1e6;
-    for target in [Target::RatioAtLeast(0.8), Target::AtLeast(700.0)] {
-        let (name, baseline) = ("Flight scan to a client", Some(("in process", in_process)));
-        Row { name, unit: "MB/s", figure: scanned, baseline, target }.print(arguments);
+    if arguments.wants("executemany, 10,000 rows, synced") {
+        let many = executemany(&server.address, 10_000).await;
+        per_second("executemany, 10,000 rows, synced", many, 100_000.0);
     }
+    let partitions = count / ROWS_PER_PARTITION;
+    let mut exchange = None;
+    if arguments.wants(PREPARED) || arguments.wants(EXCHANGE) {
+        bring_in(&server, partitions).await;
+        exchange = print_point_reads(arguments, &server, partitions, directory.path()).await;
+    }
+    if arguments.wants(IDLE) {
+        print_idle(arguments, &server).await;
+    }
+    server.stop();
+    if arguments.wants(scan::NAME) {
+        // Neither scan begins with rows in the cache.
+        scan::print(arguments, &data, directory.path()).await;
+    }
+    let Some(exchange) = exchange else { return };
     let load = Load {
         rows: count,
         rows_per_partition: ROWS_PER_PARTITION,

@@ -17,6 +17,7 @@
 #[allow(dead_code, reason = "this group uses of the frame what it needs")]
 #[path = "../../frame/mod.rs"]
 mod frame;
+mod leveled;
 mod store;
 mod work;
 
@@ -35,13 +36,28 @@ fn main() {
         std::fs::create_dir(&folder).expect("an empty folder");
         folder
     };
+    print_head(&arguments);
+    if arguments.wants(leveled::NAME) {
+        let updates = arguments.scale(500_000, 5_000_000);
+        let figure = leveled::of_tidegate(updates, &place("tidegate-leveled"));
+        #[cfg(feature = "rocksdb")]
+        let baseline = Some(("RocksDB", leveled::of_rocksdb(updates, &place("rocksdb-leveled"))));
+        #[cfg(not(feature = "rocksdb"))]
+        let baseline = None;
+        let target = Target::RatioAtMost(1.1);
+        Row { name: leveled::NAME, unit: "times", figure, baseline, target }.print(&arguments);
+    }
+    let groups =
+        ["bulk load", "data files", "full scan", "point read", "slice of 100", "unsynced write"];
+    if !groups.iter().any(|name| arguments.wants(name)) {
+        return;
+    }
     let ours = work::measure::<store::Tidegate>(&work, &place("tidegate"));
     let others = [
         #[cfg(feature = "rocksdb")]
         measured::<store::RocksDb>(&work, &place("rocksdb")),
         measured::<store::Fjall>(&work, &place("fjall")),
     ];
-    print_head(&arguments);
     for &(name, unit, figure) in ours.iter().filter(|(name, ..)| arguments.wants(name)) {
         for (other, figures) in &others {
             let baseline = figures.of(name).map(|baseline| (*other, baseline));

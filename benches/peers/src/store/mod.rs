@@ -11,8 +11,8 @@ use tidegate_engine::clock::Random;
 
 pub use self::fjall::Fjall;
 #[cfg(feature = "rocksdb")]
-pub use self::rocksdb::RocksDb;
-pub use self::tidegate::Tidegate;
+pub use self::rocksdb::{RocksDb, options as rocksdb_options};
+pub use self::tidegate::{Tidegate, definition, insert};
 
 use crate::work::Place;
 
@@ -75,7 +75,7 @@ pub trait Store {
 
 /// Key of a row in an engine that knows bytes only: a hash that spreads partitions as tokens do,
 /// the partition key, the clustering key.
-fn key((pk, ck): Place) -> [u8; 24] {
+pub fn key((pk, ck): Place) -> [u8; 24] {
     let mut key = [0; 24];
     key[..8].copy_from_slice(&hash(pk).to_be_bytes());
     key[8..16].copy_from_slice(&pk.to_be_bytes());

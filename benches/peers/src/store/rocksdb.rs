@@ -15,18 +15,24 @@ const FILTER_BITS: f64 = 10.0;
 
 pub struct RocksDb(DB);
 
+/// What all work has in common.
+pub fn options() -> Options {
+    let mut blocks = BlockBasedOptions::default();
+    blocks.set_block_cache(&Cache::new_hyper_clock_cache(CACHE_BYTES, BLOCK_BYTES));
+    blocks.set_block_size(BLOCK_BYTES);
+    blocks.set_bloom_filter(FILTER_BITS, false);
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.set_block_based_table_factory(&blocks);
+    options.set_compression_type(DBCompressionType::Lz4);
+    options
+}
+
 impl Store for RocksDb {
     const NAME: &'static str = "RocksDB";
 
     fn open(folder: &Path) -> Self {
-        let mut blocks = BlockBasedOptions::default();
-        blocks.set_block_cache(&Cache::new_hyper_clock_cache(CACHE_BYTES, BLOCK_BYTES));
-        blocks.set_block_size(BLOCK_BYTES);
-        blocks.set_bloom_filter(FILTER_BITS, false);
-        let mut options = Options::default();
-        options.create_if_missing(true);
-        options.set_block_based_table_factory(&blocks);
-        options.set_compression_type(DBCompressionType::Lz4);
+        let mut options = options();
         options.set_write_buffer_size(MEMTABLE_BYTES);
         RocksDb(DB::open(&options, folder).expect("an empty folder"))
     }

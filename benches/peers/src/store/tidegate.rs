@@ -29,7 +29,7 @@ pub struct Tidegate {
     schema: SchemaRef,
 }
 
-fn definition() -> TableSchema {
+pub fn definition() -> TableSchema {
     let column = |name: &str, ty, kind| Column { name: name.into(), ty, kind };
     let order = ClusteringOrder::Ascending;
     TableSchema {
@@ -59,7 +59,7 @@ fn point(schema: &TableSchema, ck: i64) -> Slice {
     Slice { ranges: vec![range], direction: Direction::Forward }
 }
 
-fn insert(schema: &TableSchema, place: Place, timestamp: i64) -> Mutation {
+pub fn insert(schema: &TableSchema, place: Place, timestamp: i64) -> Mutation {
     let mut mutation = Mutation::new(schema.id, partition_key(schema, place.0));
     let row = Row {
         liveness: Some(Liveness::at(timestamp)),
